@@ -1,7 +1,7 @@
 """Grouping many clients by way of landmarks: seconds, memory, and agreement with the truth and with the exact way.
 
     python benchmarks/grouping_scale.py [--clients 1000 10000 100000] [--cases digits fashion rare iid-digits ...]
-    python benchmarks/grouping_scale.py --exact [--clients 5000] [--seeds 5]
+    python benchmarks/grouping_scale.py --exact [--clients 5000] [--seeds 5] [--first-seed 10]
 
 Clients have 20 samples each, drawn with replacement, and send sketches: 3 vectors in 32 directions, 384 bytes, and how
 far apart sketches of halves of their samples are. The cases:
@@ -220,10 +220,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+")
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--exact", action="store_true", help="compare with the exact way")
     asked = parser.parse_args()
     sizes = asked.clients or ([5000] if asked.exact else [1000, 10_000, 100_000])
-    seeds = range(asked.seeds or (5 if asked.exact else 1))
+    seeds = range(asked.first_seed, asked.first_seed + (asked.seeds or (5 if asked.exact else 1)))
     print(
         f"{'case':12} {'clients':>8} {'seed':>4} {'s':>7} {'CPU s':>7} {'GB':>5} {'groups':>6} {'passes':>6} {'ARI':>7}"
     )

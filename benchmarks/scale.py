@@ -7,7 +7,8 @@
     python benchmarks/scale.py --clients 1000000 --methods fedavg --rounds 3 --eval-every 0
 
 Every client has 20 images of 1×8×8: scikit-learn's digits, drawn with replacement, in four groups that see them turned.
-A round asks 100 clients. Each run is a process of its own, so that its memory is its own. Prints a table, and writes
+A round asks 100 clients. Each run is a process of its own, so that its memory is its own. CPU is what all threads took
+together, which on a busy machine says more than seconds. Prints a table, and writes
 scale.json and scale.png into the folder that --out names.
 """
 
@@ -41,18 +42,20 @@ class RoundClock(Progress):
 
     def __init__(self) -> None:
         self.ends: dict[int, float] = {}
+        self.cpu: dict[int, float] = {}
         self.evaluated: set[int] = set()
-        self.began = time.perf_counter()
+        self.began, self.cpu_began = time.perf_counter(), time.process_time()
 
     def round(self, round: int, row: object) -> None:
         self.ends[round] = time.perf_counter() - self.began
+        self.cpu[round] = time.process_time() - self.cpu_began
         if row is not None:
             self.evaluated.add(round)
 
-    def seconds(self) -> list[float]:
-        """Of each round that was not evaluated; of all, if all were."""
-        took = {t: self.ends[t] - self.ends[t - 1] for t in self.ends if t - 1 in self.ends}
-        return [took[t] for t in took if t not in self.evaluated] or [*took.values()]
+    def typical(self, ends: dict[int, float]) -> float:
+        """Return the median of the rounds that were not evaluated; of all, if all were."""
+        took = {t: ends[t] - ends[t - 1] for t in ends if t - 1 in ends}
+        return float(np.median([took[t] for t in took if t not in self.evaluated] or [*took.values()]))
 
 
 def written(path: Path, clients: int) -> str:
@@ -76,15 +79,17 @@ def settings(method: str, data: str, clients: int, asked: argparse.Namespace) ->
 
 def run_here(given: dict[str, Any], out: str) -> dict[str, Any]:
     """Run in this process, which does nothing else; return what it took."""
-    clock, cpu = RoundClock(), time.process_time()
+    clock = RoundClock()
     result = coterie.run(**given, out=out, progress=clock)
     whole = time.perf_counter() - clock.began
     folder = sum(path.stat().st_size for path in Path(out).rglob("*") if path.is_file())
     return {
         "start": clock.ends[0],
-        "round": float(np.median(clock.seconds())),
+        "start cpu": clock.cpu[0],
+        "round": clock.typical(clock.ends),
+        "round cpu": clock.typical(clock.cpu),
         "whole": whole,
-        "cpu": time.process_time() - cpu,
+        "cpu": time.process_time() - clock.cpu_began,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "disk": folder,
         "traffic": (result.traffic["down_bytes"] + result.traffic["up_bytes"]) / given["rounds"],
@@ -95,7 +100,7 @@ def run_here(given: dict[str, Any], out: str) -> dict[str, Any]:
 def forecast_here(given: dict[str, Any]) -> dict[str, Any]:
     """Return what `coterie run --dry-run` says of it."""
     said = estimate(settings_to_config(None, given))
-    return {"whole": said.seconds, "memory": said.memory, "disk": said.disk}
+    return {"whole": said.seconds, "cpu": said.cpu, "memory": said.memory, "disk": said.disk}
 
 
 def in_child(task: str, given: dict[str, Any], out: str = "") -> dict[str, Any]:
@@ -148,19 +153,20 @@ def child(task: str, given: dict[str, Any], out: str) -> None:
 
 def row(name: str, clients: int, took: dict[str, Any], said: dict[str, Any]) -> str:
     if "failed" in took:
-        return f"| {name} | {clients:,} | {took['failed']} | | | | | | | | |"
+        return f"| {name} | {clients:,} | {took['failed']}" + " |" * 11
     factors = (
-        "– | –" if "failed" in said else f"{said['whole'] / took['cpu']:.2f} | {said['memory'] / took['memory']:.2f}"
+        "– | –" if "failed" in said else f"{said['cpu'] / took['cpu']:.2f} | {said['memory'] / took['memory']:.2f}"
     )
     return (
-        f"| {name} | {clients:,} | {took['start']:.1f} | {took['round']:.3f} | {took['whole']:.0f} | {took['cpu']:.0f} "
+        f"| {name} | {clients:,} | {took['start']:.1f} | {took['round']:.3f} | {took['whole']:.0f} "
+        f"| {took['start cpu']:.1f} | {took['round cpu']:.3f} | {took['cpu']:.0f} "
         f"| {took['memory'] / 1e6:,.0f} | {took['disk'] / 1e6:,.1f} | {took['traffic'] / 1e6:.1f} | {factors} |"
     )
 
 
 HEADER = (
-    "| method | clients | start, s | a round, s | whole run, s | CPU, s | memory, MB | disk, MB | traffic a round, MB "
-    "| forecast of CPU time ÷ it | forecast of memory ÷ it |\n|" + "---|" * 11
+    "| method | clients | start, s | a round, s | whole run, s | CPU: start, s | a round, s | whole, s | memory, MB "
+    "| disk, MB | traffic a round, MB | forecast of CPU time ÷ it | forecast of memory ÷ it |\n|" + "---|" * 13
 )
 
 

@@ -12,18 +12,19 @@ from coterie.clustering.landmarks import chosen
 class Plane:
     """Clients that are points in few dimensions; chance moves each by about 1 in every one."""
 
-    def __init__(self, at: np.ndarray, noisy: bool = True):
+    def __init__(self, at: np.ndarray, noisy: bool = True, moves: float | None = None):
         self.points, self.noisy, self.compared = at.astype(np.float32), noisy, 0
+        self.moves = np.sqrt(at.shape[1]) if moves is None else moves
 
     def apart(self, a, b=None):
         self.compared += len(a) * len(a if b is None else b)
         return cdist(self.points[a], self.points[a if b is None else b])
 
     def noise(self, a, b, proximity):
-        """Each moves by √d; so halves are twice that apart, with one sample."""
+        """Each moves by √d, unless told; so halves are twice that apart, with one sample."""
         if not self.noisy:
             return None
-        halves = np.full(len(self.points), 2 * np.sqrt(self.points.shape[1]))
+        halves = np.full(len(self.points), 2 * self.moves)
         if a is b:
             return noise_of_all(halves[a], np.ones(len(a)), proximity)
         return noise_beside(halves[a], np.ones(len(a)), (halves[b], np.ones(len(b))), proximity)
@@ -52,6 +53,17 @@ def test_rare_groups_are_found_and_strays_of_large_ones_found_none():
     assert "beyond the cut joined it too" in found.grouping.reason
     assert np.array_equal(found.grouping.labels, found.labels[found.landmarks])
     assert found.grouping.proximity is None
+
+
+@pytest.mark.integration
+def test_edges_of_a_wide_group_are_part_of_it_and_a_small_group_beside_it_is_not():
+    wide = np.r_[2.0, 2.0, np.ones(10)]
+    at, truth = blobs([5000, 30], dimensions=12, far=0.0, seed=1)
+    at = wide * at + 14.0 * (truth == 1)[:, None] * np.eye(12)[11]
+    found = by_landmarks(Auto(granularity=1.3), Plane(at, moves=np.linalg.norm(wide)), rng(), most=400)
+    assert "groups of later passes were edges of others, and joined them" in found.grouping.reason
+    assert adjusted_rand_index(found.labels, truth) == 1.0
+    assert len(set(found.grouping.labels[found.grouping.weights > 0].tolist())) == 2  # each can be joined by newcomers
 
 
 @pytest.mark.integration

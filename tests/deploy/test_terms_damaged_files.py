@@ -122,7 +122,7 @@ def test_the_log_of_a_site_has_no_lines_of_others(caplog: pytest.LogCaptureFixtu
 def test_kinds_of_events_are_one_line_too() -> None:
     events = Events()
     events.note(Failure(0, 1, "x\n\x1b[31m" + "y" * 1000, "a\nb"))
-    (entry,) = events.save()
+    (entry,) = events.entries()
     assert entry["kind"].isprintable()
     assert len(entry["kind"]) <= 40
     assert entry["example"].isprintable()

@@ -10,10 +10,23 @@ import pytest
 
 import coterie
 from coterie.client import MemoryStore
+from coterie.client import client as answering
 from coterie.data import load
-from coterie.engine import EmbeddedEngine, SimulatedFaults
+from coterie.engine import EmbeddedEngine, SimulatedFaults, embedded
 from coterie.engine.embedded import Attendance, SimulatedClients
-from coterie.messages import Evaluate, Failure, ModelSpec, Plan, Reply, Request, Schedule, Train, TrainReply
+from coterie.messages import (
+    Evaluate,
+    Failure,
+    ModelSpec,
+    Plan,
+    Reply,
+    Request,
+    Schedule,
+    Signature,
+    SignatureReply,
+    Train,
+    TrainReply,
+)
 from coterie.models import MODELS, model
 from coterie.testing import SMALL
 from coterie.training.torch_trainer import TorchTrainer
@@ -107,6 +120,41 @@ def test_an_error_in_a_client_names_client_round_and_verb() -> None:
             coterie.run(**SMALL | {"model": "breaks", "model_options": {}})
     finally:
         del MODELS._items["breaks"]
+
+
+def described(values: np.ndarray | None = None) -> dict[int, SignatureReply]:
+    """Ask 40 clients, of whom some train on 24 samples and others on 25, for sketches."""
+    data = load("digits", clients=CLIENTS)
+    if values is not None:
+        data = replace(data, train=replace(data.train, x=values))
+    request = Request(0, 5, SPEC, (Signature(3, halves=6, sketch=16),))
+    with EmbeddedEngine(data, MemoryStore(), TorchTrainer(), workers=2) as engine:
+        answers = list(engine.exchange(dict.fromkeys(range(CLIENTS), request), None))
+    return {answer.client: answer.answer(SignatureReply) for answer in answers}
+
+
+def test_clients_describe_themselves_together_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    together = answering.sketch_together
+    monkeypatch.setattr(answering, "sketch_together", lambda asked: sizes.append(len(asked)) or together(asked))
+    found = described()
+    assert max(sizes) == CLIENTS
+    monkeypatch.setattr(embedded, "AT_ONCE", 1)
+    sizes.clear()
+    alone = described()
+    assert max(sizes) == 1
+    assert found.keys() == alone.keys() == set(range(CLIENTS))
+    for who, told in found.items():
+        assert np.array_equal(told.vectors, alone[who].vectors)
+        assert told.halves == alone[who].halves > 0
+
+
+def test_who_cannot_be_described_is_named() -> None:
+    data = load("digits", clients=CLIENTS)
+    x = data.train.x.astype(np.float32)
+    x[data.train_parts[17][0]] = np.nan
+    with pytest.raises(RuntimeError, match=r"^client 17, round 0 \(signature\): the samples hold NaN or infinity"):
+        described(x)
 
 
 def test_a_diverging_client_is_counted_and_the_run_goes_on() -> None:

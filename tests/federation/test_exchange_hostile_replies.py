@@ -208,7 +208,7 @@ def test_a_client_at_the_limits_of_belief_ends_no_method(method: str) -> None:
         run.fed.wrap_engine(lambda engine: Extreme(engine, 1.0))
         assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
         struck = run.fed.events.kinds.get("invalid", {"clients": {}})["clients"]
-        assert set(struck) <= {"1"}  # and nobody is struck for what follows from it
+        assert set(struck) <= {1}  # and nobody is struck for what follows from it
 
 
 @pytest.mark.integration
@@ -219,4 +219,4 @@ def test_a_client_beyond_them_spoils_nothing(method: str) -> None:
         assert list(rounds(run.fed, run.algorithm, run.evaluator, every=1))
         assert "diverged" not in run.fed.events.kinds
         if method != "solo":  # of which nothing is sent but numbers
-            assert run.fed.events.kinds["invalid"]["clients"].keys() == {"1"}
+            assert run.fed.events.kinds["invalid"]["clients"].keys() == {1}

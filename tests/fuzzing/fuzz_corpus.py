@@ -52,6 +52,7 @@ def runs(folder: Path) -> None:
     from unittest import mock
 
     import coterie
+    from coterie.client import PackedStore
     from coterie.results import client_columns
     from coterie.run.export import export
 
@@ -63,6 +64,10 @@ def runs(folder: Path) -> None:
         algorithms=["fedavg", "solo"], seeds=(0,), dataset="digits", out=str(folder / "comparison" / "small"), jobs=1,
         target="L=0.1", **{**SMALL, "clients": 2},
     )  # fmt: skip
+    store = PackedStore(folder / "packed" / "three" / "clients")
+    for round in (1, 2, 3):
+        for client in (0, 5, 7):
+            store.save(client, round, {"model": {"w": np.full(4, round, np.float32)}})
     (folder / "export" / "whole").mkdir(parents=True)
     export(folder / "run" / "plain", folder / "export" / "whole" / "model.safetensors")
     coterie.run(
@@ -200,6 +205,9 @@ def archives(folder: Path) -> None:
     attributes = {"attributes": (x[:, 0, :3] > 99).astype(np.int8), "attribute_names": np.array(["a", "b", "c"])}
     write_all(folder / "npz" / "plain", {"data.npz": npz(**arrays)})
     write_all(folder / "npz" / "more", {"data.npz": npz(x_train=x.astype(np.float32), y_train=y, **attributes)})
+    stored = io.BytesIO()
+    np.savez(stored, **arrays)
+    write_all(folder / "npz-mapped" / "plain", {"data.npz": stored.getvalue()})
     text = np.frombuffer(b"To be, or not to be, that is the question. " * 60, np.uint8)
     write_all(folder / "npz" / "roles", {"data.npz": npz(text=text, role_off=np.array([0, 1200, 2500]))})
     parts = {f"{part}-{what}": idx(array) for part in ("train", "t10k") for what, array in (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from fuzz_binary import compressed, mat, npy, pickled, png, safetensors, zipped
 from fuzz_corpus import FEDERATION, NONCE
@@ -72,6 +73,16 @@ def _state(folder: Path, file: Path) -> None:
     from coterie.client import DiskStore
 
     DiskStore(folder / "clients").load(int(file.parent.name), before=99)
+
+
+def _packed_states(folder: Path, file: Path) -> None:
+    """What `resume` does with the states of many clients; others than the latest are void."""
+    from coterie.client import PackedStore
+
+    store = PackedStore(folder / "clients")
+    for client in store.clients():
+        store.load(client, before=99)
+    store.remove_later()
 
 
 def _journal(folder: Path, file: Path) -> None:
@@ -260,6 +271,15 @@ def _data_file(folder: Path, file: Path) -> None:
     read(file)
 
 
+def _mapped_data(folder: Path, file: Path) -> None:
+    """As `_data`, of arrays that are too large to be taken into memory."""
+    from coterie.data import read
+    from coterie.data.readers import npz
+
+    with mock.patch.object(npz, "MEMORY", 0):
+        read(file).train.x[:].sum()
+
+
 def _rows(folder: Path, file: Path) -> None:
     from coterie.data import read_inputs
     from coterie.data.tables.encoding import EncodedColumn, TableEncoding
@@ -319,6 +339,7 @@ TARGETS = [
     Target("checkpoint, models taken out", "run", "checkpoint*.safetensors", _trained, [safetensors], share=2),
     Target("journal.jsonl", "run", "journal.jsonl", _journal, [json_lines]),
     Target("client state", "run", "clients/*/*.safetensors", _state, [safetensors], share=2),
+    Target("client states, packed", "packed", "clients/*.states", _packed_states, [safetensors]),
     Target("result.json", "run", "result.json", _run_folder, [json_tree], share=2),
     Target("result.json of many clients", "run-of-many", "result.json", _run_folder, [json_tree]),
     Target("columns of many clients", "run-of-many", "clients-*.safetensors", _run_folder, [safetensors]),
@@ -348,6 +369,7 @@ TARGETS = [
     Target("request at a site", "app", "requests/*", _request, [safetensors], (CoterieError, KeyError), 2),
     Target("data of a site", "app", "data.npz", _site_state, [zipped(npy)]),
     Target("npz", "npz", "data.npz", _data, [zipped(npy)], share=2),
+    Target("npz that stays in its file", "npz-mapped", "data.npz", _mapped_data, [zipped(npy)]),
     Target("inputs to predict", "inputs", "x.npz", _inputs, [zipped(npy)]),
     Target("idx", "idx", "*ubyte", _data),
     Target("idx in gzip", "idx-gz", "*.gz", _data, [compressed()]),

@@ -181,7 +181,7 @@ def test_events_name_clients_strikes_and_who_is_left_out(copy: Path) -> None:
         *((3, 3, "odd", "of a kind that has no words"),),
     ):
         events.note(Failure(client, when, kind, detail))
-    file.write_text(json.dumps(result | {"events": events.save()}))
+    file.write_text(json.dumps(result | {"events": events.entries()}))
     config = (copy / "config.toml").read_text().replace("# max_strikes = ", "max_strikes = 2")
     (copy / "config.toml").write_text(config)
     (copy / "sites.json").write_text(json.dumps({"federation": "f", "sites": {"oslo": {"client": 5}}}))

@@ -25,6 +25,25 @@ def test_states_are_counted_as_large_as_they_will_be() -> None:
     assert store.nbytes == (1 + 2) * 60  # the last two of each client
 
 
+def test_the_time_to_write_states_is_that_of_a_few_times_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    class Disk:
+        def __init__(self, folder: object) -> None: ...
+
+        def save(self, client: int, round: int, state: object) -> None:
+            clock[0] += 0.5
+
+    monkeypatch.setattr(dry_run, "DiskStore", Disk)
+    monkeypatch.setattr(dry_run.time, "thread_time", lambda: clock[0])
+    store = CountingStore()
+    assert store.seconds_to_write() == 0
+    for t in range(20):
+        store.save(3, t, {"model": {"w": np.zeros(2, np.float32)}})
+    assert store.seconds_to_write(few=4) == 10.0
+    assert clock == [2.0]
+
+
 @pytest.mark.integration
 def test_memory_is_that_of_the_rehearsal_and_of_what_it_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     peaks = iter([1e9, 2e9, 3e9, 3e9])

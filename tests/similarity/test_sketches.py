@@ -3,8 +3,22 @@
 import numpy as np
 import pytest
 
-from coterie.similarity import points, principal_angles, projection, signature, sketch, sketched_halves
+from coterie.similarity import (
+    Sketching,
+    points,
+    principal_angles,
+    projection,
+    signature,
+    sketch,
+    sketch_together,
+    sketched_halves,
+)
 from coterie.streams import stream
+
+
+def orders_of(samples, splits, client=0):
+    rng = stream(0, "halves", client)
+    return np.array([rng.permutation(samples) for _ in range(splits)])
 
 
 def test_points_are_as_far_apart_as_projections_of_sketches():
@@ -34,10 +48,9 @@ def test_a_sketch_spans_the_projected_space_and_the_seed_decides():
 def test_halves_are_those_of_signatures_one_by_one(samples):
     x = np.random.default_rng(2).random((samples, 20)) + 0.2
     across = projection(20, 8, 0)
-    found = sketched_halves(x, 3, stream(0, "halves", 1), across, splits=4, measure="theta1")
-    rng, expected = stream(0, "halves", 1), []
-    for _ in range(4):
-        order = rng.permutation(samples)
+    orders, expected = orders_of(samples, 4, 1), []
+    found = sketched_halves(x, 3, orders, across, measure="theta1")
+    for order in orders:
         a, b = (sketch(signature(x[part], 3), across) for part in (order[: samples // 2], order[samples // 2 :]))
         expected.append(principal_angles([a], [b]).item())
     assert found == pytest.approx(np.mean(expected), abs=1e-6)
@@ -46,11 +59,39 @@ def test_halves_are_those_of_signatures_one_by_one(samples):
 def test_samples_of_one_direction_or_none_have_narrow_sketches():
     across = projection(20, 8, 0)
     row = np.random.default_rng(3).random(20)
-    assert sketched_halves(np.tile(row, (6, 1)), 3, stream(0, "halves"), across, splits=2, measure="theta1") == 0
-    assert sketched_halves(np.zeros((6, 20)), 3, stream(0, "halves"), across, splits=2, measure="theta1") == 0
+    assert sketched_halves(np.tile(row, (6, 1)), 3, orders_of(6, 2), across, measure="theta1") == 0
+    assert sketched_halves(np.zeros((6, 20)), 3, orders_of(6, 2), across, measure="theta1") == 0
     assert sketch(signature(np.zeros((6, 20)), 3), across).shape == (8, 0)
 
 
 def test_too_few_directions_are_refused():
     with pytest.raises(ValueError, match="needs at least as many directions"):
         sketch(np.eye(20)[:, :3], projection(20, 2, 0))
+
+
+def test_sketches_made_together_are_those_made_alone_to_the_last_bit():
+    rng, across = np.random.default_rng(4), projection(24, 8, 0)
+    pictures = (255 * rng.random((400, 24)) ** 3).astype(np.uint8)
+    clients = [rng.integers(0, 400, n) for n in (16, 16, 9, 16, 9, 30, 5, 2, 16)]
+    samples = [pictures[drawn] for drawn in clients]
+    samples[3] = np.repeat(samples[3][:2], 8, axis=0)  # these span two directions
+    samples[8] = np.zeros_like(samples[8])
+    asked = [
+        Sketching(x, 3, across, orders_of(len(x), 6 if len(x) > 3 else 0, k), "theta1") for k, x in enumerate(samples)
+    ]
+    for one, made in zip(asked, sketch_together(asked), strict=True):
+        alone = one.alone()
+        np.testing.assert_array_equal(made.vectors, alone.vectors)
+        assert made.halves == alone.halves
+        if len(one.orders):
+            expected = sketched_halves(one.x, 3, one.orders, across, measure="theta1")
+            assert made.halves == expected
+    assert [made.vectors.shape[1] for made in sketch_together(asked)] == [3, 3, 3, 2, 3, 3, 3, 2, 0]
+
+
+def test_samples_that_are_not_numbers_are_refused_by_who_has_them_and_no_other():
+    across, x = projection(20, 8, 0), np.random.default_rng(5).random((2, 8, 20))
+    x[1, 0, 0] = np.nan
+    fine, wrong = (Sketching(one, 3, across, orders_of(8, 2), "theta1") for one in x)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        sketch_together([fine, wrong])

@@ -8,8 +8,9 @@ from coterie.client.data import LocalData
 from coterie.client.protection import UNPROTECTED, Protection, Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import Store
-from coterie.client.verbs import HANDLERS
+from coterie.client.verbs import HANDLERS, Done, Work
 from coterie.messages import Answer, ClientId, Failure, Reply, Request
+from coterie.similarity import Sketching, sketch_together
 from coterie.training import Diverged, Job, Outcome, Trainer
 from coterie.training.job import one_by_one
 
@@ -37,8 +38,8 @@ class Client:
         """Answer all verbs of a request, or none; only then is a new state kept."""
         return answer_together([(self, request)], lambda jobs: one_by_one(self._trainer, jobs))[0]
 
-    def answering(self, request: Request) -> Generator[Job, Outcome | Diverged, Reply | Failure]:
-        """Answer as `answer` does, but yield each training that it takes, and be sent its outcome."""
+    def answering(self, request: Request) -> Generator[Work, Done, Reply | Failure]:
+        """Answer as `answer` does, but yield each training and sketch that it takes, and be sent its outcome."""
         data = self.data_at(request.round).standardised(request.standardisation)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
@@ -60,16 +61,19 @@ class Client:
 def answer_together(
     asked: Sequence[tuple[Client, Request]], train: Callable[[Sequence[Job]], Sequence[Outcome | Diverged]]
 ) -> list[Reply | Failure]:
-    """Have clients answer side by side: `train` gets what they are to train at the same time."""
+    """Have clients answer side by side: `train` gets what they are to train at the same time; so are sketches made."""
     answering = [client.answering(request) for client, request in asked]
-    outcomes: dict[int, Outcome | Diverged | None] = dict.fromkeys(range(len(asked)))
+    outcomes: dict[int, Done | None] = dict.fromkeys(range(len(asked)))
     replies: dict[int, Reply | Failure] = {}
     while outcomes:
         jobs: dict[int, Job] = {}
+        sketches: dict[int, Sketching] = {}
         for position, outcome in outcomes.items():
             try:
-                jobs[position] = answering[position].send(outcome)  # type: ignore[arg-type]  # None begins it
+                work = answering[position].send(outcome)  # type: ignore[arg-type]  # None begins it
+                (jobs if isinstance(work, Job) else sketches)[position] = work  # type: ignore[index]
             except StopIteration as end:
                 replies[position] = end.value
         outcomes = dict(zip(jobs, train([*jobs.values()]), strict=True))
+        outcomes |= zip(sketches, sketch_together([*sketches.values()]), strict=True)
     return [replies[position] for position in range(len(asked))]

@@ -76,6 +76,7 @@ def by_landmarks(rule: Rule, crowd: Crowd, rng: np.random.Generator, most: int |
         else:
             passes.strays = len(left)
             passes.join(math.inf)
+    passes.merge(math.floor(DRAWN * most))
     return passes.result()
 
 
@@ -91,7 +92,7 @@ def chosen(points: Points, many: int, rng: np.random.Generator) -> Ints:
     n = len(points)
     if n <= many:
         return np.arange(n)
-    picked = rng.permutation(n)[: max(1, math.floor(DRAWN * many))].tolist()
+    picked = rng.permutation(n)[: max(1, math.floor(DRAWN * many))].tolist()  # a fair sample of all, and the first ones
     squares = np.einsum("ij,ij->i", points, points)
     nearest = np.full(n, np.inf, np.float32)
     new = picked
@@ -138,8 +139,12 @@ class _Passes:
     landmarks: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Those of the first pass, then others who founded groups."""
     count: int = 0
+    early: int = 0
+    """How many of these groups are of the first pass."""
     passes: int = 0
     strays: int = 0
+    edges: int = 0
+    """Groups of later passes that were edges of others."""
 
     @property
     def fewest(self) -> int:
@@ -178,6 +183,7 @@ class _Passes:
         more = clients if self.passes == 1 else clients[stay & ~np.isin(clients, self.landmarks)]
         self.landmarks = np.concatenate([self.landmarks, more])
         self.count += int(kept.sum())
+        self.early = self.early or self.count
         return True
 
     def _kept(self, clients: Ints, founded: Ints, apart: Floats) -> npt.NDArray[np.bool_]:
@@ -190,13 +196,11 @@ class _Passes:
         groups = int(founded.max()) + 1
         if self.fewest <= 1:
             return np.ones(groups, bool)
-        member = np.eye(groups)[founded]
-        sizes = member.sum(axis=0)
-        means = member.T @ apart @ member / (sizes[:, None] * sizes)
+        sizes, means = np.bincount(founded), _means(founded, apart, np.ones(len(founded)))
         within = means.diagonal() * sizes / np.maximum(sizes - 1, 1)  # a client is at 0 from itself
         nearest = np.full(groups, np.inf)
         if self.count:
-            nearest = (member.T @ self.to_groups(clients) / sizes[:, None]).min(axis=1)
+            nearest = (np.eye(groups)[founded].T @ self.to_groups(clients) / sizes[:, None]).min(axis=1)
         kept, reach = np.zeros(groups, bool), self.rule.reach(self.first)
         for group in np.argsort(-sizes, kind="stable"):
             beyond = min(nearest[group], means[group, kept].min(initial=np.inf))
@@ -221,6 +225,34 @@ class _Passes:
         groups = replace(self.first, labels=self.labels[founders], weights=self.weights[founders])
         return distance_to_groups(groups, apart)
 
+    def merge(self, drawn: int) -> None:
+        """Join groups that are only the edge of a larger one; the first `drawn` landmarks are a fair sample of all.
+
+        Who founds a group in a later pass was beyond the cut: that all are far from the group at whose edge they are is
+        how they were chosen. So the landmarks of both choose again, and count for as many as they stand for. To the
+        edge of a group more come from within it than it had, and the two are then no farther apart than the cut.
+        """
+        if self.first is None or self.fewest <= 1 or self.passes == 1:
+            return
+        labels, sizes = self.labels[self.landmarks], np.bincount(self.labels)
+        apart = self.crowd.apart(self.landmarks)
+        apart = self.rule.scaled(apart, None if self.noise is None else self.noise[self.landmarks], None)
+        stand_for = np.where(labels < self.early, 1.0, (sizes / np.bincount(labels))[labels])
+        stand_for[:drawn] = len(self.labels) / drawn
+        means = _means(labels, apart, np.ones(len(labels)))
+        for group in self.early + np.argsort(sizes[self.early :], kind="stable"):  # of later passes, the smallest first
+            larger = np.flatnonzero(sizes > sizes[group])
+            if not len(larger):
+                continue
+            other = larger[means[group, larger].argmin()]
+            pair = np.flatnonzero((labels == group) | (labels == other))
+            within = apart[np.ix_(pair, pair)]
+            sides = _settled((labels[pair] == group).astype(np.int64), within, times=1)
+            if _means(sides, within, stand_for[pair])[0, 1] <= self.rule.reach(self.first):
+                self.weights[self.labels == group] = 0.0
+                self.labels[self.labels == group] = labels[labels == group] = other
+                self.edges += 1
+
     def result(self) -> LandmarkGroups:
         """Return the groups, numbered by first appearance, with what was done in the reason."""
         assert self.first is not None
@@ -241,6 +273,8 @@ class _Passes:
         many, n = len(self.landmarks), len(self.labels)
         passes = "1 pass" if self.passes == 1 else f"{self.passes} passes"
         told = f"{many:,} of {n:,} clients were landmarks, in {passes}; the others joined the nearest group."
+        if self.edges:
+            told += f" {self.edges:,} groups of later passes were edges of others, and joined them."
         if self.strays:
             told += f" {self.strays:,} beyond the cut joined it too: they made no group that stands out from chance."
         return told
@@ -260,6 +294,13 @@ def _settled(labels: Ints, apart: Floats, times: int = 3) -> Ints:
             break
         labels = moved
     return labels
+
+
+def _means(labels: Ints, apart: Floats, weights: Floats) -> Floats:
+    """Return the mean distances between groups, of clients that count so much each, (groups, groups)."""
+    member = np.eye(int(labels.max()) + 1)[labels] * weights[:, None]
+    sizes = member.sum(axis=0)
+    return np.asarray(member.T @ apart @ member / (sizes[:, None] * sizes))
 
 
 def _measured(labels: Ints, weights: Floats) -> Floats:

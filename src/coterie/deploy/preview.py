@@ -118,7 +118,7 @@ def outgoing_answers(terms: Terms, local: LocalData) -> tuple[list[OutgoingAnswe
     train, test = Samples(local.x, local.y), Samples(local.test_x, local.test_y)
     events = rehearse(terms, train, test, parts, note, protected=True)
     withheld = events.kinds.get("withheld", {"details": {}, "clients": {}})
-    return list(answers.values()), [*withheld["details"]] if "0" in withheld["clients"] else []
+    return list(answers.values()), [*withheld["details"]] if 0 in withheld["clients"] else []
 
 
 def _outgoing(reply: Reply, request: Request) -> OutgoingAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import accumulate, chain, islice
@@ -15,9 +15,12 @@ from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
 from coterie.federation import Engine
-from coterie.messages import ClientId, Failure, Reply, Request, Train, read_only
+from coterie.messages import ClientId, Failure, Reply, Request, Signature, Train, read_only
 from coterie.training import CommonTest, Trainer
 from coterie.training.job import one_by_one
+
+AT_ONCE = 4096
+"""Samples of clients that describe themselves at a time: what it takes to start a thread is little then."""
 
 
 class EmbeddedEngine(Engine):
@@ -51,7 +54,8 @@ class EmbeddedEngine(Engine):
         self._faults, self._seed = faults or SimulatedFaults(), seed
         train_parts = chain(data.train_parts, *(later.train_parts for later in data.later))
         test_parts = chain(data.test_parts, *(later.test_parts for later in data.later))
-        self._attendance = Attendance(self._faults.declared(dict(enumerate(map(len, train_parts)))), arrivals or {})
+        self._samples = dict(enumerate(map(len, train_parts)))
+        self._attendance = Attendance(self._faults.declared(self._samples), arrivals or {})
         self._tests = dict(enumerate(map(len, test_parts)))
         self._workers, self._ahead = ThreadPoolExecutor(workers, thread_name_prefix="client"), 2 * workers
 
@@ -90,8 +94,11 @@ class EmbeddedEngine(Engine):
             for future in running:
                 future.cancel()
 
-    def _batches(self, requests: Mapping[ClientId, Request]) -> list[dict[ClientId, Request]]:
-        """Divide requests into those answered at once: of clients that can train so, with about as many samples."""
+    def _batches(self, requests: Mapping[ClientId, Request]) -> Iterable[Mapping[ClientId, Request]]:
+        """Divide requests into those answered at once: of clients that describe themselves, or can train so."""
+        distinct = {id(request): request for request in requests.values()}
+        if all(isinstance(verb, Signature) for request in distinct.values() for verb in request.verbs):
+            return self._filled(requests)
         if self._batch_clients == 1:
             return [{client: request} for client, request in requests.items()]
         from coterie.training.torch_together import can_stack
@@ -106,6 +113,18 @@ class EmbeddedEngine(Engine):
         alone = [[client] for client in requests.keys() - {*training}]
         return [{client: requests[client] for client in batch} for batch in batches + alone]
 
+    def _filled(self, requests: Mapping[ClientId, Request]) -> Iterator[dict[ClientId, Request]]:
+        """Put clients together as long as they have few samples in all."""
+        batch, samples = dict[ClientId, Request](), 0
+        for client, request in requests.items():
+            samples += self._samples[client]
+            if batch and samples > AT_ONCE:
+                yield batch
+                batch, samples = {}, self._samples[client]
+            batch[client] = request
+        if batch:
+            yield batch
+
     def _answer(self, requests: Mapping[ClientId, Request]) -> list[Reply | Failure]:
         dropped = {client: self._faults.before(self._seed, client, request) for client, request in requests.items()}
         asked = {client: request for client, request in requests.items() if dropped[client] is None}
@@ -115,6 +134,8 @@ class EmbeddedEngine(Engine):
         except (CoterieError, OSError, MemoryError):
             raise
         except Exception as error:
+            if len(asked) > 1 and self._batch_clients == 1:  # one by one it shows whose it is
+                return [reply for one in requests.items() for reply in self._answer(dict([one]))]
             who = f"client{'s'[: len(asked) - 1]} {', '.join(map(str, asked))}"
             first = next(iter(asked.values()))
             verbs = ", ".join(type(verb).__name__.lower() for verb in first.verbs)

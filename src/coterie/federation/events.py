@@ -1,10 +1,10 @@
 """What went wrong without stopping the run: counted by kind and client, with descriptions."""
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from typing import Any
 
 from coterie.errors import one_line
+from coterie.federation.by_client import IntsByClient
 from coterie.messages import ClientId, Failure
 
 LONGEST = 300
@@ -33,15 +33,14 @@ class Events:
                 "example": ("" if failure.client < 0 else f"client {failure.client}, ")
                 + f"round {failure.round}"
                 + (f": {detail}" if detail else ""),
-                "clients": {},
+                "clients": IntsByClient(),
                 "details": {},
             },
         )
         entry["count"] += 1
         entry["last_round"] = failure.round
         if failure.client >= 0:
-            client = str(failure.client)
-            entry["clients"][client] = entry["clients"].get(client, 0) + 1
+            entry["clients"][failure.client] = entry["clients"].get(failure.client, 0) + 1
         if detail and (detail in entry["details"] or len(entry["details"]) < DETAILS):
             entry["details"][detail] = entry["details"].get(detail, 0) + 1
 
@@ -51,17 +50,30 @@ class Events:
 
     def times(self, client: ClientId, kind: str) -> int:
         """Return how many events of a kind there were at a client."""
-        return int(self.kinds.get(kind, {}).get("clients", {}).get(str(client), 0))
+        return int(self.kinds.get(kind, {}).get("clients", {}).get(client, 0))
 
     @property
     def count(self) -> int:
         """How many there were."""
         return sum(entry["count"] for entry in self.kinds.values())
 
+    def entries(self) -> list[dict[str, Any]]:
+        """Return all of them as plain data, as results have them."""
+        return [
+            {**entry, "clients": {str(c): n for c, n in entry["clients"].items()}, "details": dict(entry["details"])}
+            for entry in self.kinds.values()
+        ]
+
     def save(self) -> list[dict[str, Any]]:
-        """Return the entries as plain data."""
-        return deepcopy(list(self.kinds.values()))
+        """Return the state for a checkpoint: of many clients, those that changed."""
+        return [
+            {**entry, "clients": entry["clients"].save(), "details": dict(entry["details"])}
+            for entry in self.kinds.values()
+        ]
 
     def load(self, saved: Iterable[Mapping[str, Any]]) -> None:
-        """Restore the entries that `save` returned."""
-        self.kinds = {entry["kind"]: deepcopy(dict(entry)) for entry in saved}
+        """Restore what `save` returned, also of earlier versions."""
+        self.kinds = {
+            entry["kind"]: {**entry, "clients": IntsByClient.load(entry["clients"]), "details": dict(entry["details"])}
+            for entry in saved
+        }

@@ -1,7 +1,7 @@
 """Where models wait that came early: in memory up to a limit, beyond it in a temporary file."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,11 +85,12 @@ def _bytes(value: Array) -> memoryview:
 
 
 def _with_models(reply: Reply, change: Callable[[Params], Params]) -> Reply:
-    """Return a reply whose models, which are the large part of it, are replaced."""
+    """Return a reply whose models, which are the large part of it, are replaced; one without any as it is."""
 
     def changed(answer: Answer) -> Answer:
-        held = {field.name: getattr(answer, field.name) for field in fields(answer)}
-        models = {name: change(value) for name, value in held.items() if isinstance(value, Mapping)}
+        models = {name: change(value) for name, value in vars(answer).items() if isinstance(value, Mapping)}
         return replace(answer, **models) if models else answer
 
-    return replace(reply, answers=tuple(map(changed, reply.answers)))
+    answers = tuple(map(changed, reply.answers))
+    same = all(new is old for new, old in zip(answers, reply.answers, strict=True))
+    return reply if same else replace(reply, answers=answers)

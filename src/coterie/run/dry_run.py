@@ -2,19 +2,21 @@
 
 The whole run is rehearsed with a trainer that does no work. Method, messages and cohorts are the real ones, so steps
 and bytes are counted, not guessed (they are estimates where a method's course depends on what is learnt). The rehearsal
-takes the time and the memory of all that is not training; a few real steps on real samples show how long a step takes
-here, in trainings as long as the run's.
+takes the time and the memory of all that is not training, or writing; a few real steps on real samples show how long a
+step takes here, in trainings as long as the run's, and a few states that are written how long that takes.
 """
 
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from coterie.client import MemoryStore
+from coterie.client import DiskStore, MemoryStore
 from coterie.client.store import GENERATIONS, State
 from coterie.errors import counted
 from coterie.federation.loop import afterwards, rounds
-from coterie.messages import Array, ClientId, ModelSpec, Plan, Schedule
+from coterie.messages import Array, ClientId, ModelSpec, Params, Plan, Schedule
 from coterie.models import initial, parameters
 from coterie.run.building import completed, load_data, make_plan, make_trainer, model_bytes, session
 from coterie.run.config import Config
@@ -41,6 +43,8 @@ class Estimate:
     steps: int
     evaluated: int
     seconds: float
+    cpu: float
+    """Seconds of all processors together."""
     memory: float
     disk: float
     up_bytes: int
@@ -65,10 +69,12 @@ class CountingStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self._bytes: dict[ClientId, list[int]] = {}
+        self._saves, self._last = 0, dict[str, Params]()
 
     def save(self, client: ClientId, round: int, state: State) -> None:
         """Keep the state, and count it."""
         super().save(client, round, state)
+        self._saves, self._last = self._saves + 1, dict(state)
         size = sum(array.nbytes for params in state.values() for array in params.values())
         self._bytes[client] = [*self._bytes.get(client, []), size][-GENERATIONS:]
 
@@ -76,6 +82,15 @@ class CountingStore(MemoryStore):
     def nbytes(self) -> int:
         """Of the states of all clients."""
         return sum(map(sum, self._bytes.values()))
+
+    def seconds_to_write(self, few: int = 8) -> float:
+        """Return what it would take to write all states that were saved, by writing a few."""
+        few = min(few, self._saves)
+        with tempfile.TemporaryDirectory(prefix="coterie-") as folder:
+            store, began = DiskStore(Path(folder)), time.thread_time()
+            for k in range(few):
+                store.save(k, k, self._last)
+            return (time.thread_time() - began) * self._saves / max(few, 1)
 
 
 def estimate(config: Config) -> Estimate:
@@ -102,7 +117,7 @@ def estimate(config: Config) -> Estimate:
             per_evaluation=_mean(counter.evaluated, counter.evaluations),
         )  # fmt: skip
     at_once, size = workers(config), model_bytes(config, data)
-    work = (counter.steps * per_step + counter.evaluated * per_sample) / (1 + EFFICIENCY * (at_once - 1))
+    work = counter.steps * per_step + counter.evaluated * per_sample + store.seconds_to_write()
     peak = peak_memory()
     held = peak if peak > peak_before else PROCESS_BYTES + data.nbytes
     state, needed = config.engine.state, 2 * data.clients * size
@@ -114,7 +129,8 @@ def estimate(config: Config) -> Estimate:
         f"{counted(at_once, 'worker')}",
         steps=counter.steps,
         evaluated=counter.evaluated,
-        seconds=beside + work,
+        seconds=beside + work / (1 + EFFICIENCY * (at_once - 1)),
+        cpu=beside + work,
         memory=held + (0 if on_disk else store.nbytes) + MODELS_AT_ONCE * size,
         disk=store.nbytes + 2 * size,
         up_bytes=ledger.total("up"),

@@ -102,7 +102,7 @@ def _events(fed: Federation, evaluator: Evaluator) -> list[dict[str, Any]]:
     at_end = {"at_end": len(fed.diverged)}
     if not evaluator.evaluated.everybody:
         at_end = {"at_end": len(fed.diverged & evaluator.losses.keys()), "of": len(evaluator.losses)}
-    return [{**event, **at_end} if event["kind"] == DIVERGED else event for event in fed.events.save()]
+    return [{**event, **at_end} if event["kind"] == DIVERGED else event for event in fed.events.entries()]
 
 
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:

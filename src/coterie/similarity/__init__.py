@@ -5,7 +5,7 @@
 | samples | `signature`, `vectors_per_label`, `principal_angles` | PACFL |
 | gradients of a group's clients | `gradient_diversity` | PACFL |
 | halves of the samples | `split_half_distance`, `sketched_halves` | ours |
-| signatures in a few random directions | `sketch`, `projection`, `points` | ours |
+| signatures in a few random directions | `sketch`, `sketch_together`, `projection`, `points` | ours |
 | predictions on the server's samples | `inference_similarity` | FLIS |
 | updates | `update_cosines`, `cosine_features`, `edc`, `madc` | FedGroup |
 | samples by class, and updates | `classwise_angles`, `gradient_angles`, `mixed_proximity`, `Scales` | FLAG |
@@ -45,6 +45,7 @@ from coterie.similarity.moments import ClassMoments, class_distances, class_mome
 from coterie.similarity.samples import centred_gram, cka_of_grams, linear_cka, reduced
 from coterie.similarity.signatures import signature, vectors_per_label
 from coterie.similarity.sketches import points, projection, sketch, sketched_halves
+from coterie.similarity.sketching import Sketched, Sketching, sketch_together
 from coterie.similarity.updates import (
     cosine_features,
     edc,
@@ -55,10 +56,11 @@ from coterie.similarity.updates import (
 )
 
 __all__ = [
-    "MEASURES", "ClassMoments", "Measure", "Scales", "bhattacharyya", "centred_gram", "cka_of_grams",
-    "class_distances", "class_moments", "classwise_angles", "cosine_features", "edc", "emd_pixel",
+    "MEASURES", "ClassMoments", "Measure", "Scales", "Sketched", "Sketching", "bhattacharyya", "centred_gram",
+    "cka_of_grams", "class_distances", "class_moments", "classwise_angles", "cosine_features", "edc", "emd_pixel",
     "error_in_signature_measure", "gradient_angles", "gradient_diversity", "inference_similarity", "kl_divergence",
     "label_total_variation", "linear_cka", "madc", "measure", "mixed_proximity", "mmd", "moment_cka", "pairwise",
     "points", "principal_angles", "projection", "reduced", "signature", "signature_measures", "sketch",
-    "sketched_halves", "sliced_wasserstein", "split_half_distance", "update_cosines", "vectors_per_label",
+    "sketch_together", "sketched_halves", "sliced_wasserstein", "split_half_distance", "update_cosines",
+    "vectors_per_label",
 ]  # fmt: skip

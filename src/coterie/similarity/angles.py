@@ -91,6 +91,18 @@ def principal_angles(
     return angles
 
 
+def smallest_angles(a: Angles, b: Angles) -> Angles:
+    """Return Θ₁ between each signature of `a` and the one of `b` in its place, (clients,).
+
+    Signatures are orthonormal and have equally many vectors, (clients, features, width). The numbers are those of
+    `principal_angles` for a pair.
+    """
+    (u,), (v,) = (_orthonormal(np.arange(len(x)), _unit(x.copy().swapaxes(1, 2))) for x in (a, b))
+    c = u.vectors @ v.vectors.swapaxes(1, 2)
+    values = np.linalg.eigvalsh(c @ c.swapaxes(1, 2))[:, -1:]
+    return _degrees(np.sqrt(np.maximum(values, 0))[:, :, None])[:, 0]
+
+
 class _Block(NamedTuple):
     """Clients with the same number of unit vectors each."""
 
@@ -126,13 +138,18 @@ def _blocks(signatures: list[npt.NDArray[Any]], measure: AngleMeasure, block: in
         clients = np.flatnonzero(widths == width)
         at_once = max(1, block // max(1, width))
         for some in (clients[i : i + at_once] for i in range(0, len(clients), at_once)):
-            vectors = np.stack([signatures[i].T for i in some], dtype=np.float64)
-            lengths = np.sqrt(np.einsum("cwf,cwf->cw", vectors, vectors))
-            vectors /= np.where(lengths > 0, lengths, 1)[:, :, None]
+            vectors = _unit(np.stack([signatures[i].T for i in some], dtype=np.float64))
             if measure in ("theta1", "sum_angles") and width > 0:
                 yield from _orthonormal(some, vectors)
             else:
                 yield _Block(some, vectors)
+
+
+def _unit(vectors: Angles) -> Angles:
+    """Divide vectors by their lengths, in place."""
+    lengths = np.sqrt(np.einsum("cwf,cwf->cw", vectors, vectors))
+    vectors /= np.where(lengths > 0, lengths, 1)[:, :, None]
+    return vectors
 
 
 def _orthonormal(clients: Index, vectors: Angles) -> Iterator[_Block]:
@@ -203,7 +220,8 @@ def _cosines(u: Floats, v: Floats, measure: AngleMeasure, pool: ThreadPoolExecut
         values = np.linalg.eigvalsh(c @ c.swapaxes(2, 3) if p <= q else c.swapaxes(2, 3) @ c)
         cosines[i : i + step, j:] = np.sqrt(np.maximum(values[:, :, -cosines.shape[2] :], 0))
 
-    list(pool.map(singular_values, range(0, m, step)))
+    run = map if m * n <= AT_ONCE else pool.map  # a thread takes longer to begin than few pairs take
+    list(run(singular_values, range(0, m, step)))
     return cosines
 
 

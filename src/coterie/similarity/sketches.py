@@ -16,6 +16,7 @@ from coterie.streams import stream
 
 Floats = npt.NDArray[np.float64]
 Points = npt.NDArray[np.float32]
+Index = npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=4)
@@ -39,23 +40,21 @@ def sketch(vectors: npt.ArrayLike, directions: Floats) -> Floats:
     return _orthonormal(image)
 
 
-def sketched_halves(
-    x: npt.ArrayLike, p: int, rng: np.random.Generator, directions: Floats, *, splits: int, measure: str
-) -> float:
-    """Split samples randomly in half, several times; return the mean distance between the halves' sketches.
+def sketched_halves(x: npt.ArrayLike, p: int, orders: Index, directions: Floats, *, measure: str) -> float:
+    """Split samples in half, several times; return the mean distance between the halves' sketches.
 
-    In the unit of the measure. There are four samples or more.
+    In the unit of the measure. There are four samples or more; `orders` are random ones of them, whose first halves are
+    compared with the second, (splits, samples).
     """
     samples = np.asarray(x)
     rows = samples.reshape(len(samples), -1).astype(np.float64)
     each = len(rows) // 2
-    orders = [rng.permutation(len(rows)) for _ in range(splits)]
     if len(rows) > rows.shape[1]:
         left = [sketch(signature(rows[o[:each]], p), directions) for o in orders]
         right = [sketch(signature(rows[o[each:]], p), directions) for o in orders]
     else:
-        gram, image, halves = rows @ rows.T, rows @ directions, np.stack(orders)
-        left, right = _of_rows(gram, image, halves[:, :each], p), _of_rows(gram, image, halves[:, each:], p)
+        gram, image = rows @ rows.T, rows @ directions
+        left, right = _of_rows(gram, image, orders[:, :each], p), _of_rows(gram, image, orders[:, each:], p)
     return float(MEASURES[measure](left, right).diagonal().mean())
 
 
@@ -75,7 +74,7 @@ def points(sketches: list[npt.NDArray[Any]]) -> Points:
     return result
 
 
-def _of_rows(gram: Floats, image: Floats, halves: npt.NDArray[np.intp], p: int) -> list[Floats]:
+def _of_rows(gram: Floats, image: Floats, halves: Index, p: int) -> list[Floats]:
     """Return the sketches of some rows each: Rᵀ Xᵀ V Λ^−½, of the eigenvectors V of their Gram matrix."""
     values, mixtures = np.linalg.eigh(gram[halves[:, :, None], halves[:, None, :]])
     values, mixtures = values[:, ::-1][:, :p], mixtures[:, :, ::-1][:, :, :p]

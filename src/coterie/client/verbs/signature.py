@@ -1,18 +1,19 @@
 """Signature: describe the training data by singular vectors."""
 
 import math
+from collections.abc import Generator
 
 import numpy as np
 
 from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
-from coterie.messages import Signature, SignatureReply
+from coterie.messages import Array, Signature, SignatureReply
 from coterie.similarity import (
+    Sketched,
+    Sketching,
     error_in_signature_measure,
     projection,
     signature,
-    sketch,
-    sketched_halves,
     split_half_distance,
     vectors_per_label,
 )
@@ -21,8 +22,11 @@ from coterie.streams import stream
 from coterie.training.job import Index
 
 
-def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
-    """Describe the training data, whole or per label, and say how far apart random halves of it are, if asked."""
+def answer(handler: RequestHandler, verb: Signature) -> Generator[Sketching, Sketched, SignatureReply]:
+    """Describe the training data, whole or per label, and say how far apart random halves of it are, if asked.
+
+    A sketch is left to whoever asked, who may have others to make at the same time.
+    """
     data = handler.data
     x, y = data.x[data.train], data.y[data.train]
     if verb.normalised:
@@ -32,30 +36,32 @@ def answer(handler: RequestHandler, verb: Signature) -> SignatureReply:
     if sizes and not kept and len(y):
         handler.leave_out(np.unique(y))
         raise Withheld("there are too few samples for the vectors asked for")
+    if verb.halves and (error := error_in_signature_measure(verb.measure)):
+        raise ValueError(error)
+    if verb.sketch and not verb.per_label:
+        made = yield _sketching(handler, verb, verb.sketch, x)
+        vectors = made.vectors.astype(np.float32)
+        return SignatureReply(vectors, np.full(vectors.shape[1], -1), made.halves)
     if len(kept) < len(sizes) and len(y):
         told = np.isin(y, [*kept])
         x, y = x[told], y[told]
     by_label = {label: signature(x if label == -1 else x[y == label], p) for label, p in kept.items()}
     left_out = handler.leave_out(np.array([label for label in sizes if label not in kept]))
-    vectors = np.hstack([*by_label.values(), np.zeros((math.prod(x.shape[1:]), 0))])
-    directions = None
-    if verb.sketch and not verb.per_label:
-        directions = projection(len(vectors), verb.sketch, handler.request.seed)
-        vectors = sketch(vectors, directions)
-    vectors = vectors.astype(np.float32)
+    vectors = np.hstack([*by_label.values(), np.zeros((math.prod(x.shape[1:]), 0))]).astype(np.float32)
     whose = np.repeat(np.array([*by_label], np.int64), [part.shape[1] for part in by_label.values()])
-    if not verb.halves:
-        return SignatureReply(vectors, whose, left_out=left_out)
-    rng = stream(handler.seed, "halves", handler.id)
-    if error := error_in_signature_measure(verb.measure):
-        raise ValueError(error)
-    labels = y if verb.per_label else None
-    apart: float | None = None
-    if directions is None:
+    apart = None
+    if verb.halves:
+        rng, labels = stream(handler.seed, "halves", handler.id), y if verb.per_label else None
         apart = split_half_distance(x, verb.p, rng, splits=verb.halves, measure=verb.measure, labels=labels)
-    elif len(x) >= FEWEST:
-        apart = sketched_halves(x, verb.p, rng, directions, splits=verb.halves, measure=verb.measure)
     return SignatureReply(vectors, whose, apart, left_out)
+
+
+def _sketching(handler: RequestHandler, verb: Signature, directions: int, x: Array) -> Sketching:
+    """Return what the sketch of samples is made of; too few are not halved."""
+    rng, splits = stream(handler.seed, "halves", handler.id), verb.halves if len(x) >= FEWEST else 0
+    orders = np.array([rng.permutation(len(x)) for _ in range(splits)], np.int64)
+    across = projection(math.prod(x.shape[1:]), directions, handler.request.seed)
+    return Sketching(x, verb.p, across, orders, verb.measure)
 
 
 def _samples_of(label: int, y: Index) -> int:
