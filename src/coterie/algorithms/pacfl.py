@@ -16,9 +16,12 @@ from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_
 from coterie.clustering.landmarks import Points
 from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
+from coterie.privacy import mapped_shape
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure, points, projection, signature_measures, sketch
 
+P = 3  # vectors of a signature
+PRIVATE_P = 1  # of a private one: above the noise the first stands highest (docs/privacy.md)
 SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 SKETCH = 32  # directions of a sketch
 
@@ -30,7 +33,9 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
 
     traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "noise"), landmarks=True))
 
-    p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
+    p: Annotated[
+        int | None, Ge(1), "singular vectors per signature, or per label of it; by default 3, private ones 1"
+    ] = None
     signature: Annotated[
         Literal["whole", "per-label"] | None, "of all samples, or of each label's; by default what goes with the rule"
     ] = None
@@ -53,8 +58,8 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """A budget is of vectors per label, a sketch of all samples, and its angles are not those of thresholds."""
         if self.sketch:
-            if self.sketch < self.p:
-                return f"sketch = {self.sketch} directions can't hold p = {self.p} vectors: write at least {self.p}"
+            if self.sketch < (p := self.p or P):
+                return f"sketch = {self.sketch} directions can't hold p = {p} vectors: write at least {p}"
             if self.signature == "per-label" or self.budget is not None:
                 return "a sketch is of all samples together: leave out sketch, or signature = 'per-label' and budget"
             if options.threshold is not None:
@@ -62,9 +67,17 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         both = self.budget is not None and self.signature == "whole"
         return "budget divides vectors among labels, but signature is 'whole': leave one of them out" if both else None
 
+    def error_in_privacy(self) -> str | None:
+        """Private signatures are of raw samples, by a map that depends on nobody's: mean and deviation do."""
+        if self.inputs == "normalised":
+            return "inputs = 'normalised' looks at samples by their mean and deviation, which are not public"
+        other = [key for key, value in (("budget", self.budget), ("sketch", self.sketch)) if value]
+        return f"{other[0]} is of signatures without noise: leave it out" if other else None
+
     def rule(self, fed: Federation) -> Rule:
-        """The calibrated cut, unless another was asked for."""
-        samples = [count for count in fed.samples.values() if count > 0]
+        """The calibrated cut, unless another was asked for; how many samples clients have is no matter if private."""
+        private = fed.settings.dp_signature is not None
+        samples = [math.inf] if private else [count for count in fed.samples.values() if count > 0]
         unit = "degrees" if self.measure is None else MEASURES[self.measure].unit
         return fed.settings.grouping.make("auto", unit=unit, samples=float(np.median(samples)) if samples else 0.0)
 
@@ -73,8 +86,12 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         rule = self.rule(fed)
         whole = self.signature == "whole" or not (self.signature or (rule.per_label and not self.sketch) or self.budget)
         measure, splits = self.measure or ("theta1" if whole else "min_entry"), SPLITS * ("noise" in rule.needs)
-        self.verb = Signature(self.p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
-        if whole and (directions := self.directions(fed, splits > 0)):
+        private = fed.settings.dp_signature
+        p = self.p or (P if private is None else PRIVATE_P)
+        self.verb = Signature(p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
+        if private is not None:
+            self.verb = replace(self.verb, private=private, features=mapped_shape(fed.spec.shape))
+        elif whole and (directions := self.directions(fed, splits > 0)):
             self.verb = replace(self.verb, sketch=directions)
         super().begin(fed)
 
@@ -82,8 +99,9 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         """Return how many directions a sketch has, 0 where vectors are sent whole."""
         if self.sketch is not None:
             return self.sketch
-        useful = calibrated and self.measure in (None, "theta1") and max(self.p, SKETCH) < math.prod(fed.spec.shape)
-        return max(self.p, SKETCH) if useful and self.by_landmarks(fed, len(fed.trainable)) else 0
+        least = max(self.p or P, SKETCH)
+        useful = calibrated and self.measure in (None, "theta1") and least < math.prod(fed.spec.shape)
+        return least if useful and self.by_landmarks(fed, len(fed.trainable)) else 0
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature."""
@@ -116,7 +134,7 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     def _halves(self, fed: Federation, described: Mapping[ClientId, SignatureReply]) -> tuple[list[float], list[float]]:
         """Return how far apart clients' halves are, and by how many samples they count."""
         halves = [np.nan if reply.halves is None else reply.halves for reply in described.values()]
-        samples = fed.samples
+        samples = {} if self.verb.is_noised() else fed.samples
         believed = fed.aggregator.weights({client: samples.get(client, 1) for client in described})
         return halves, [*believed.values()]
 
@@ -133,4 +151,4 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         """Say what the signatures were, and how they were compared."""
         signature = "per-label" if self.verb.per_label else "whole"
         sketched = {"sketch": self.verb.sketch} if self.verb.sketch else {}
-        return {"signature": signature, "measure": self.verb.measure, **sketched, **super().details()}
+        return {"signature": signature, "p": self.verb.p, "measure": self.verb.measure, **sketched, **super().details()}

@@ -11,7 +11,7 @@ from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import AggregationOptions
 from coterie.federation.evaluation_options import EvaluationOptions
 from coterie.federation.server_optimiser import ServerStep
-from coterie.messages import InputMoments, ModelSpec, Params, Plan
+from coterie.messages import Guarantee, InputMoments, ModelSpec, Params, Plan
 from coterie.training import CommonTest
 
 
@@ -48,6 +48,8 @@ class FederationSettings:
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
     """How what clients trained is put together."""
+    dp_signature: Guarantee | None = None
+    """How private clients' descriptions of themselves are; None: not at all."""
     server_step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards that."""
     drifts: frozenset[int] = frozenset()

@@ -164,7 +164,7 @@ def session(
     if algorithm.server_data_from is not None:
         data = with_other_server_set(data, algorithm.server_data_from, seed)
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-    made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
+    made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data), folder)
     with made as running:
         settings = FederationSettings(
             spec=spec,
@@ -186,6 +186,7 @@ def session(
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
+            dp_signature=config.privacy.signature,
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),

@@ -91,6 +91,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
     method = _checked_method(config, {**chosen["algorithm"]}, origins)
     with _place_in_errors(origins, "training", "optimiser"):
         _check_optimiser(config, method)
+    with _place_in_errors(origins, "privacy", "dp_signature"):
+        _check_privacy(config, method)
     with _place_in_errors(origins, "training", "clip"):
         _check_clipping(config, method)
     with _place_in_errors(origins, "evaluation", "metric"):
@@ -167,6 +169,13 @@ def _check_optimiser(config: Config, method: Algorithm) -> None:
         raise CoterieError(
             f"method '{config.algorithm.name}' is not defined with the optimiser '{name}': {error}: leave it out, "
             "--optimiser sgd"
+        )
+
+
+def _check_privacy(config: Config, method: Algorithm) -> None:
+    if config.privacy.dp_signature is not None and (error := method.error_in_privacy()):
+        raise CoterieError(
+            f"clients of method '{config.algorithm.name}' can't describe themselves under differential privacy: {error}"
         )
 
 
