@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.client import Client, LocalData, MemoryStore
-from coterie.clustering import RULES, adjusted_rand_index, noise
+from coterie.clustering import RULES, adjusted_rand_index, noise, wide_halves
 from coterie.data import load
 from coterie.messages import Guarantee, ModelSpec, Reply, Request, Signature, SignatureReply
 from coterie.privacy import mapped_shape
@@ -78,7 +78,8 @@ def described(x: Images, y: Ints, client: int, seed: int, epsilon: float, p: int
 def groups(told: list[SignatureReply], samples: int, private: bool) -> Ints:
     """Group clients as method pacfl does."""
     proximity = MEASURES["theta1"]([reply.vectors for reply in told])
-    halves = [np.nan if reply.halves is None else reply.halves for reply in told]
+    halves = np.array([np.nan if reply.halves is None else reply.halves for reply in told])
+    halves = wide_halves(halves) if private else halves
     made = RULES["auto"](samples=math.inf if private else samples)
     return made.group(proximity, noise(halves, [1 if private else samples] * len(told), proximity)).labels
 
@@ -89,9 +90,9 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=[*CASES], choices=[*CASES])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[math.inf, 8, 4, 2, 1])
     parser.add_argument("--samples", nargs="+", type=int, default=[50, 100, 200, 600])
-    parser.add_argument("--vectors", nargs="+", type=int, default=[1, 3])
-    parser.add_argument("--clients", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--vectors", nargs="+", type=int, default=[3])
+    parser.add_argument("--clients", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     pooled = load("fashion_mnist", clients=2)
     x, y = pooled.train.x, pooled.train.y

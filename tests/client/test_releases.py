@@ -67,7 +67,8 @@ def test_of_many_samples_the_signature_is_that_without_noise() -> None:
     expected = np.linalg.svd(rows.T, full_matrices=False)[0][:, :2]
     assert np.abs(expected.T @ told.vectors).diagonal() == pytest.approx([1, 1], abs=1e-4)
     assert told.labels.tolist() == [-1, -1]
-    assert told.halves is not None and 0 < told.halves < 2  # degrees
+    assert told.halves is not None
+    assert 0 < told.halves < 2
     assert signature(ask(PRIVATE, terms=PrivacyTerms(), data=data)).halves is None
 
 

@@ -12,7 +12,7 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.gradient_diversities import GradientDiversities
 from coterie.algorithms.one_shot import Floats
 from coterie.algorithms.redescribed import Redescribed
-from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside
+from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside, wide_halves
 from coterie.clustering.landmarks import Points
 from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
@@ -20,8 +20,6 @@ from coterie.privacy import mapped_shape
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure, points, projection, signature_measures, sketch
 
-P = 3  # vectors of a signature
-PRIVATE_P = 1  # of a private one: above the noise the first stands highest (docs/privacy.md)
 SPLITS = 6  # times that a client cuts its samples in two to measure its noise
 SKETCH = 32  # directions of a sketch
 
@@ -33,9 +31,7 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
 
     traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "noise"), landmarks=True))
 
-    p: Annotated[
-        int | None, Ge(1), "singular vectors per signature, or per label of it; by default 3, private ones 1"
-    ] = None
+    p: Annotated[int, Ge(1), "singular vectors per signature, or per label of it"] = 3
     signature: Annotated[
         Literal["whole", "per-label"] | None, "of all samples, or of each label's; by default what goes with the rule"
     ] = None
@@ -58,8 +54,8 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """A budget is of vectors per label, a sketch of all samples, and its angles are not those of thresholds."""
         if self.sketch:
-            if self.sketch < (p := self.p or P):
-                return f"sketch = {self.sketch} directions can't hold p = {p} vectors: write at least {p}"
+            if self.sketch < self.p:
+                return f"sketch = {self.sketch} directions can't hold p = {self.p} vectors: write at least {self.p}"
             if self.signature == "per-label" or self.budget is not None:
                 return "a sketch is of all samples together: leave out sketch, or signature = 'per-label' and budget"
             if options.threshold is not None:
@@ -87,8 +83,7 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         whole = self.signature == "whole" or not (self.signature or (rule.per_label and not self.sketch) or self.budget)
         measure, splits = self.measure or ("theta1" if whole else "min_entry"), SPLITS * ("noise" in rule.needs)
         private = fed.settings.dp_signature
-        p = self.p or (P if private is None else PRIVATE_P)
-        self.verb = Signature(p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
+        self.verb = Signature(self.p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
         if private is not None:
             self.verb = replace(self.verb, private=private, features=mapped_shape(fed.spec.shape))
         elif whole and (directions := self.directions(fed, splits > 0)):
@@ -99,9 +94,8 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         """Return how many directions a sketch has, 0 where vectors are sent whole."""
         if self.sketch is not None:
             return self.sketch
-        least = max(self.p or P, SKETCH)
-        useful = calibrated and self.measure in (None, "theta1") and least < math.prod(fed.spec.shape)
-        return least if useful and self.by_landmarks(fed, len(fed.trainable)) else 0
+        useful = calibrated and self.measure in (None, "theta1") and max(self.p, SKETCH) < math.prod(fed.spec.shape)
+        return max(self.p, SKETCH) if useful and self.by_landmarks(fed, len(fed.trainable)) else 0
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, SignatureReply]:
         """Ask each client for its signature."""
@@ -134,6 +128,8 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     def _halves(self, fed: Federation, described: Mapping[ClientId, SignatureReply]) -> tuple[list[float], list[float]]:
         """Return how far apart clients' halves are, and by how many samples they count."""
         halves = [np.nan if reply.halves is None else reply.halves for reply in described.values()]
+        if self.verb.is_noised() and self.verb.measure == "theta1":
+            halves = wide_halves(halves).tolist()
         samples = {} if self.verb.is_noised() else fed.samples
         believed = fed.aggregator.weights({client: samples.get(client, 1) for client in described})
         return halves, [*believed.values()]
@@ -151,4 +147,4 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         """Say what the signatures were, and how they were compared."""
         signature = "per-label" if self.verb.per_label else "whole"
         sketched = {"sketch": self.verb.sketch} if self.verb.sketch else {}
-        return {"signature": signature, "p": self.verb.p, "measure": self.verb.measure, **sketched, **super().details()}
+        return {"signature": signature, "measure": self.verb.measure, **sketched, **super().details()}

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie import data as sources
-from coterie.algorithms.pacfl import PRIVATE_P
 from coterie.data import FederatedData
 from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
@@ -308,9 +307,9 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
 def _asked(run: Session, clients: Sequence[int], needs: Set[str]) -> tuple[npt.NDArray[np.int64], dict[str, Any]]:
     """Ask clients for what they may send: counts and moments of labels, and what else measures need, by their names."""
     fed, private = run.fed, run.fed.settings.dp_signature
-    p, features = (P, None) if private is None else (PRIVATE_P, mapped_shape(fed.spec.shape))
+    features = None if private is None else mapped_shape(fed.spec.shape)
     verbs = {
-        need: Signature(p, per_label=need == "vectors per label", private=private, features=features)
+        need: Signature(P, per_label=need == "vectors per label", private=private, features=features)
         for need in SIGNATURES
         if need in needs
     }

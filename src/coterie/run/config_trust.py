@@ -126,9 +126,13 @@ def guarantee_of(value: Any) -> Guarantee:
     >>> guarantee_of("epsilon=2")
     Guarantee(epsilon=2.0, delta=1e-05)
     """
-    options = parse_options(value) if isinstance(value, str) else dict(value)
+    wanted = "it should read epsilon=1,delta=1e-5"
+    try:
+        options = parse_options(value) if isinstance(value, str) else dict(value)
+    except (TypeError, ValueError):
+        raise ValueError(wanted) from None
     if not {"epsilon"} <= options.keys() <= {"epsilon", "delta"}:
-        raise ValueError("it should read epsilon=1,delta=1e-5")
+        raise ValueError(wanted)
     try:
         epsilon, delta = float(options["epsilon"]), float(options.get("delta", DELTA))
         check_guarantee(epsilon, delta)
