@@ -179,6 +179,11 @@ def read_terms(folder: Path) -> Terms:
         )
     if config.privacy.limit is not None:
         raise CoterieError(f"[privacy] limit is each site's own: write limit into its {SITE} (in {path})")
+    if config.privacy.dp_training is not None:
+        raise CoterieError(
+            "[privacy] dp_training is for simulations: the server of a deployed federation would have to draw clients "
+            f"by a secret, and publish nothing that names them (in {path})"
+        )
     config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)

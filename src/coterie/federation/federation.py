@@ -66,6 +66,8 @@ class Federation:
             lambda: self.round,
             settings.server_step,
             settings.scratch,
+            settings.private_training,
+            settings.seed,
         )
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0
@@ -198,7 +200,7 @@ class Federation:
 
     def average(self, trained: Answers, start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model, by the rule of the run; `equal`: all count alike."""
-        return average(self.aggregator, trained, start, equal)
+        return average(self.aggregator, trained, start, equal, len(self.trainable))
 
     def admit(self, newcomers: Iterable[ClientId]) -> None:
         """Let newcomers take part from now on."""

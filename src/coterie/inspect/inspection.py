@@ -288,7 +288,7 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
             raise CoterieError("fewer than two clients described themselves: there is nothing to compare")
         progress.phase(f"measuring {', '.join(chosen)}")
         counts, inputs = _asked(run, groups.clients, {measure.needs for measure, _ in chosen.values()})
-        groups = replace(groups, privacy=privacy_of(run.config, run.fed, simulated=True))
+        groups = replace(groups, privacy=privacy_of(run.config, run.fed, run.algorithm, simulated=True))
     samples = [data.train.x[data.train_parts[client]] for client in groups.clients]
     small = reduced(samples) if any(measure.components for measure, _ in chosen.values()) else []
     measured = {}

@@ -177,6 +177,6 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 title=f"{config.algorithm.name} on {config.data.title}, {data.clients} clients, seed {config.run.seed}",
                 missing=missing,
                 uncompared=uncompared,
-                privacy=privacy_of(config, run.fed, simulated=True),
+                privacy=privacy_of(config, run.fed, run.algorithm, simulated=True),
             ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pydantic import field_validator, model_validator
@@ -17,6 +18,8 @@ from coterie.run.values import parse_options
 
 DELTA = 1e-5
 """Where none is given."""
+MIN_GROUP = 10
+"""Clients of a group that is trained privately, at least; where none is given."""
 
 
 class AggregationSection(ConfigSection):
@@ -141,6 +144,25 @@ def guarantee_of(value: Any) -> Guarantee:
     return Guarantee(epsilon, delta)
 
 
+def private_training_of(value: Any) -> dict[str, Any]:
+    """Read ``epsilon=8,delta=1e-4,clip=1,min_group=10``: the guarantee, the longest update, the smallest group.
+
+    >>> private_training_of("epsilon=8,delta=1e-4,clip=2")
+    {'epsilon': 8.0, 'delta': 0.0001, 'clip': 2.0, 'min_group': 10}
+    """
+    wanted = "it should read epsilon=8,delta=1e-4,clip=1, and perhaps min_group=10"
+    try:
+        options = parse_options(value) if isinstance(value, str) else dict(value)
+        clip, least = float(options.pop("clip")), int(options.pop("min_group", MIN_GROUP))
+    except (TypeError, ValueError, KeyError):
+        raise ValueError(wanted) from None
+    if options.keys() != {"epsilon", "delta"}:
+        raise ValueError(wanted)
+    if not (0 < clip < math.inf and least >= 1):
+        raise ValueError("clip should be a number greater than 0, min_group a whole one from 1 on")
+    return {**vars(guarantee_of(options)), "clip": clip, "min_group": least}
+
+
 class PrivacySection(ReleaseSection):
     """What clients hold back; nothing by default in simulations."""
 
@@ -148,6 +170,11 @@ class PrivacySection(ReleaseSection):
         None,
         "clients describe themselves under differential privacy, for instance epsilon=1,delta=1e-5, for one sample as "
         "the unit",
+    )
+    dp_training: str | None = setting(
+        None,
+        "models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to "
+        "the length clip, count alike, and their sum in each group has noise; min_group is the smallest group",
     )
 
     min_samples: int = setting(
@@ -174,3 +201,10 @@ class PrivacySection(ReleaseSection):
     def signature(self) -> Guarantee | None:
         """By which clients describe themselves."""
         return None if self.dp_signature is None else guarantee_of(self.dp_signature)
+
+    @field_validator("dp_training", mode="before")
+    @classmethod
+    def _private_training(cls, value: Any) -> str | None:
+        """Check and complete ``epsilon=8,delta=1e-4,clip=1``."""
+        options = {} if value is None else private_training_of(value)
+        return ",".join(f"{key}={given!r}" for key, given in options.items()) or None

@@ -226,6 +226,10 @@ class SharedSettings(TypedDict, total=False):
     """Clients describe themselves under differential privacy, for instance epsilon=1,delta=1e-5, for one sample as
     the unit.
     """
+    dp_training: str | None
+    """Models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to
+    the length clip, count alike, and their sum in each group has noise; min_group is the smallest group.
+    """
     min_samples: Int
     """a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments;
     by default 0.
@@ -353,6 +357,7 @@ DEFAULTS: dict[str, Any] = {
     "privacy_limit": None,
     "unprotected": [],
     "dp_signature": None,
+    "dp_training": None,
     "min_samples": 0,
     "min_label_samples": 0,
     "max_requests": None,
