@@ -98,10 +98,10 @@ class GroupedMethod(Algorithm):
         for client, answer in trained.items():
             member = fold.contribution(client, answer, start(client), equal)
             fold.add(self.member[client], self.weighed(member, answer))
-        for group, model in fold.means(dict(enumerate(self.models)), sizes=lambda: self.sizes(fed)).items():
+        for group, model in fold.means(dict(enumerate(self.models)), sizes=lambda: self.expected_sizes(fed)).items():
             self.models[group] = model
 
-    def sizes(self, fed: Federation) -> Mapping[int, float]:
+    def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
         """Return how many clients are in each group, as private training takes it: it is no secret."""
         return Counter(self.member[client] for client in fed.trainable if client in self.member)
 

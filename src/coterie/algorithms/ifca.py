@@ -53,7 +53,7 @@ class IFCA(GroupedMethod):
 
         self.average(fed, Trained(placed()), self.weights == "equal")
 
-    def sizes(self, fed: Federation) -> Mapping[int, float]:
+    def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
         """Who chooses which group is not public: as many are expected of each."""
         return dict.fromkeys(range(len(self.models)), len(fed.trainable) / len(self.models))
 

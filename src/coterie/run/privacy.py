@@ -76,8 +76,8 @@ def _of_models(fed: Federation, method: Algorithm, private: PrivateTraining, sim
         "epsilon": epsilon_of([Release("models", private.noise, rounds, private.rate)], private.delta, COARSE),
         "delta": private.delta,
         "releases": rounds,
-        "mechanism": f"Gaussian noise of {private.noise:.3g} times the clip {private.clip:g} on the sum of each group's "
-        f"updates, of clients drawn by coins of {private.rate:g}",
+        "mechanism": f"Gaussian noise of {private.noise:.3g} times the clip {private.clip:g} on the sum of each "
+        f"group's updates, of clients drawn by coins of {private.rate:g}",
         "simulated": simulated,
         "not_covered": ["what clients send to the server", "losses and accuracies", "who took part", *groups],
     }
