@@ -12,6 +12,7 @@ from coterie.messages import (
     Anchor,
     ClassCounts,
     Evaluate,
+    Guarantee,
     Losses,
     ModelSpec,
     Optimiser,
@@ -207,3 +208,21 @@ def test_loss_and_metric_are_agreed_too() -> None:
     assert "metric" in str(policy.error_in(asked(Evaluate(metric="f1"), spec=replace(SPEC, loss="binary")), SITE))
     assert "network" in str(policy.error_in(asked(Evaluate(metric="auc")), SITE))
     assert "network" in str(POLICY.error_in(asked(Train(PLAN), spec=replace(SPEC, loss="binary")), SITE))
+
+
+def test_a_policy_from_before_a_setting_existed_allows_what_does_not_use_it() -> None:
+    """Signatures had no noise when it was made: without noise they pass, with noise they are another question."""
+    private = Signature(3, private=Guarantee(1.0, 1e-5), features=(1, 8, 8))
+    content = json.loads(json.dumps(asdict(POLICY)))
+    for question in content["questions"]:
+        for verb in question["verbs"]:
+            for later in ("private", "features"):
+                verb.pop(later, None)
+    earlier = Policy.read(content)
+    assert earlier.error_in(asked(Signature(3)), SITE) is None
+    assert "features" in str(earlier.error_in(asked(private), SITE))
+    agreed = Policy.of([asked(private)], 3, 5)
+    assert agreed.error_in(asked(private), SITE) is None
+    weaker = replace(private, private=Guarantee(100.0, 1e-5))
+    for other in (weaker, Signature(3)):
+        assert agreed.error_in(asked(other), SITE) is not None

@@ -87,7 +87,8 @@ def test_what_would_leave_is_what_the_ledger_counts(app: Path, algorithm: str) -
     changed(app / "federation.toml", "min_samples = 10 ", "min_samples = 0 ")
     changed(app / "federation.toml", "min_label_samples = 10 ", "min_label_samples = 0 ")
     terms = read_terms(app)
-    left, held_back = outgoing_answers(terms, site_data(read_site(app / "site.toml"), terms))
+    site = read_site(app / "site.toml")
+    left, held_back = outgoing_answers(terms, site_data(site, terms), site)
     assert not held_back
     ledger, answers = really_run(terms)
     assert {(one.kind, one.asked) for one in left if one.kind not in MEASUREMENTS} == {

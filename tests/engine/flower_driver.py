@@ -44,6 +44,11 @@ def own_network(shape: tuple[int, ...], classes: int) -> Any:
 
 
 GIVEN_NETWORK = SETTINGS | {"model": own_network, "rounds": 2}
+PRIVATE = SETTINGS | {
+    "rounds": 2, "dp_signature": "epsilon=8", "privacy_limit": "epsilon=9", "unprotected": ["train", "evaluate"],
+    "algorithm_options": {"redescribe": 1},
+}  # fmt: skip
+"""Clients describe themselves, and refuse to do it again."""
 
 
 def arrays(value: object, name: str = "") -> dict[str, np.ndarray]:
@@ -148,6 +153,7 @@ def on_a_cluster(folder: Path, methods: list[str], small: bool) -> None:
         run(folder, method, settings_of(method, small), address=ADDRESS)
     if not small:
         run(folder / "given", "fedavg", GIVEN_NETWORK, address=ADDRESS, gpu_share=0.5)
+        run(folder / "private", "pacfl", PRIVATE, address=ADDRESS)
     assert of_ray(), "the cluster is not ours to end"
 
 

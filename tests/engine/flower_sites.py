@@ -147,9 +147,9 @@ def hand_over_secrets(monkeypatch: pytest.MonkeyPatch, run: Path, sites: Path) -
         entry["client"]: (sites / name / "state" / "secret").read_text() for name, entry in registry["sites"].items()
     }
 
-    def client(id: int, data: Any, store: Any, trainer: Any, protection: Protection) -> Client:
+    def client(id: int, data: Any, store: Any, trainer: Any, protection: Protection, terms: Any) -> Client:
         entropy = int.from_bytes(derived(secrets[id], registry["federation"], "streams", 16), "big")
-        return Client(id, data, store, trainer, replace(protection, entropy=entropy))
+        return Client(id, data, store, trainer, replace(protection, entropy=entropy), terms)
 
     monkeypatch.setattr("coterie.engine.embedded.Client", client)
 

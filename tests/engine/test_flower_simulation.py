@@ -14,6 +14,7 @@ from flower_driver import (
     GIVEN_NETWORK,
     KILLED_METHOD,
     LABELLED_METHOD,
+    PRIVATE,
     SETTINGS,
     arrays,
     settings_of,
@@ -65,6 +66,13 @@ def test_the_numbers_of_the_embedded_engine_on_a_cluster_that_is_there(cluster_r
 def test_a_network_that_a_program_gives_as_it_is_with_half_a_gpu_each(cluster_runs: Path, tmp_path: Path) -> None:
     """The cluster only says that it has a GPU."""
     assert_same("fedavg", cluster_runs / "given" / "fedavg", tmp_path, GIVEN_NETWORK)
+
+
+def test_clients_with_a_privacy_limit_tell_and_refuse_the_same(cluster_runs: Path, tmp_path: Path) -> None:
+    simulated = cluster_runs / "private" / "pacfl"
+    assert_same("pacfl", simulated, tmp_path, PRIVATE)
+    events = coterie.Result.load(simulated).events
+    assert any("beyond its limit" in detail for event in events for detail in event.get("details", ()))
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from coterie.messages import (
     Evaluate,
     EvaluateReply,
     Failure,
+    Guarantee,
     InputMoments,
     InputMomentsReply,
     L1Penalty,
@@ -114,6 +115,7 @@ specs = st.builds(
 )
 parts = st.sampled_from(["train", "holdout", "test"])
 channels = st.builds(Channels, texts, texts, texts, integers)
+guarantees = st.builds(Guarantee, floats, floats)
 standardisations = st.builds(Standardisation, *[st.lists(floats, **several).map(tuple)] * 2)
 verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
 KINDS: dict[str, st.SearchStrategy[Any]] = {
@@ -123,9 +125,20 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
     "Signature": st.builds(
-        Signature, integers, st.booleans(), st.none() | floats, st.none() | integers, integers, st.text(), st.booleans()
+        Signature,
+        integers,
+        st.booleans(),
+        st.none() | floats,
+        st.none() | integers,
+        integers,
+        st.text(),
+        st.booleans(),
+        st.none() | integers,
+        st.none() | guarantees,
+        st.none() | st.lists(integers, **several).map(tuple),
     ),
-    "ClassCounts": st.builds(ClassCounts),
+    "ClassCounts": st.builds(ClassCounts, st.none() | guarantees),
+    "Guarantee": guarantees,
     "Moments": st.builds(Moments, integers),
     "InputMoments": st.builds(InputMoments, integers, st.none() | floats),
     "Standardisation": standardisations,

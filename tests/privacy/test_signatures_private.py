@@ -14,6 +14,7 @@ from coterie.privacy import (
     bounded_rows,
     gaussian_sigma,
     leading_vectors,
+    mapped_shape,
     noised,
     private_label_counts,
     private_second_moments,
@@ -37,26 +38,32 @@ class FixedCoins:
         return np.zeros(size)
 
 
+def mapped(x: Floats, most: int = 64, seed: int = 0) -> Floats:
+    return public_map(x, mapped_shape(x.shape[1:], most), seed)
+
+
 def test_images_become_means_of_cells() -> None:
     rng = np.random.default_rng(0)
     images = rng.random((3, 1, 28, 28))
     by_hand = images.reshape(3, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(3, 49)
-    np.testing.assert_allclose(public_map(images), by_hand)
-    np.testing.assert_allclose(public_map(images[:, 0]), by_hand)
+    np.testing.assert_allclose(mapped(images), by_hand)
+    np.testing.assert_allclose(mapped(images[:, 0]), by_hand)
     colour = rng.random((2, 3, 32, 32))
-    np.testing.assert_allclose(public_map(colour), colour.reshape(2, 3, 4, 8, 4, 8).mean(axis=(3, 5)).reshape(2, 48))
-    assert public_map(rng.random((2, 1, 29, 31))).shape == (2, 64)  # sides that nothing divides
-    assert public_map(np.ones((2, 1, 3, 40)), most=64).shape == (2, 24)
-    np.testing.assert_allclose(public_map(np.ones((1, 29, 31))), 1.0)
+    np.testing.assert_allclose(mapped(colour), colour.reshape(2, 3, 4, 8, 4, 8).mean(axis=(3, 5)).reshape(2, 48))
+    assert mapped(rng.random((2, 1, 29, 31))).shape == (2, 64)  # sides that nothing divides
+    assert mapped_shape((1, 3, 40)) == (1, 3, 8)
+    np.testing.assert_allclose(mapped(np.ones((1, 29, 31))), 1.0)
+    with pytest.raises(ValueError, match="can't be brought"):
+        public_map(images, (3, 7, 7))
 
 
 def test_other_samples_are_projected_by_a_seed_alone() -> None:
     rows = np.random.default_rng(0).random((5, 200))
-    assert np.array_equal(public_map(rows[:, :40]), rows[:, :40])
-    mapped = public_map(rows, most=32, seed=3)
-    assert mapped.shape == (5, 32)
-    np.testing.assert_allclose(mapped[2:], public_map(rows[2:], most=32, seed=3))  # each sample for itself
-    assert not np.allclose(mapped, public_map(rows, most=32, seed=4))
+    assert np.array_equal(mapped(rows[:, :40]), rows[:, :40])
+    few = mapped(rows, most=32, seed=3)
+    assert few.shape == (5, 32)
+    np.testing.assert_allclose(few[2:], mapped(rows[2:], most=32, seed=3))  # each sample for itself
+    assert not np.allclose(few, mapped(rows, most=32, seed=4))
 
 
 @given(st.lists(st.tuples(*[st.floats(allow_subnormal=False)] * 3), max_size=5), st.booleans())

@@ -23,7 +23,7 @@ class FedAvg(Algorithm):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """θ ← Σ n_i θ_i / Σ n_i over the clients of the cohort that answered."""
         trained = Trained(fed.replies(dict.fromkeys(cohort, self.request(fed))))
-        if trained:
+        if trained or fed.settings.private_training:  # which has noise also where nobody came
             self.model = self.aggregate(fed, trained)
 
     def request(self, fed: Federation) -> Request:

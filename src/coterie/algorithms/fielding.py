@@ -32,6 +32,12 @@ class Fielding(OneShotClustering[Array]):
     centres: list[Array] = saved(default_factory=list)
     """The mean label frequencies of each group when groups were last formed."""
 
+    def error_in_privacy(self) -> str | None:
+        """Clients are asked every time they take part."""
+        return (
+            "it asks for label counts in every round, so that noise moves clients and is charged each time: use pacfl"
+        )
+
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Ask each client how often it has each label, as shares."""
         replies = fed.ask(dict.fromkeys(clients, fed.request(ClassCounts(), kind="describe")))

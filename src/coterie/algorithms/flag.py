@@ -93,6 +93,10 @@ class FLAG(Redescribed[Description]):
         """The trial's epochs follow from how many samples clients have."""
         return ("epochs",) if self.trial_epochs is None else ()
 
+    def error_in_privacy(self) -> str | None:
+        """Only a part of a description has a private form."""
+        return "beside signatures it compares clients' first updates, which have no private form here: use pacfl"
+
     def error_in_grouping(self, options: GroupingOptions) -> str | None:
         """Distances are shares of the largest."""
         if options.threshold is not None and not 0 <= options.threshold <= 1:

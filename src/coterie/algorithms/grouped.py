@@ -1,7 +1,8 @@
 """What all clustered methods share: one model per group, and averaging inside a group."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,8 +98,12 @@ class GroupedMethod(Algorithm):
         for client, answer in trained.items():
             member = fold.contribution(client, answer, start(client), equal)
             fold.add(self.member[client], self.weighed(member, answer))
-        for group, model in fold.means(dict(enumerate(self.models))).items():
+        for group, model in fold.means(dict(enumerate(self.models)), sizes=lambda: self.expected_sizes(fed)).items():
             self.models[group] = model
+
+    def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
+        """Return how many clients are in each group, as private training takes it: it is no secret."""
+        return Counter(self.member[client] for client in fed.trainable if client in self.member)
 
     def weighed(self, member: Contribution, answer: TrainReply) -> Contribution:
         """Return what a client brings to its group's mean, where parts of it count otherwise."""

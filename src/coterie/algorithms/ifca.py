@@ -1,6 +1,6 @@
 """Iterative federated clustering (IFCA, Ghosh et al., NeurIPS 2020)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -52,6 +52,10 @@ class IFCA(GroupedMethod):
                 yield reply
 
         self.average(fed, Trained(placed()), self.weights == "equal")
+
+    def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
+        """Who chooses which group is not public: as many are expected of each."""
+        return dict.fromkeys(range(len(self.models)), len(fed.trainable) / len(self.models))
 
     def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""

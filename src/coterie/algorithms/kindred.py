@@ -74,6 +74,10 @@ class Kindred(OneShotClustering[MomentsReply]):
         """Return what clients are asked that can't be compared."""
         return [self.which_model(fed, CandidateModels((self.start, self.start)))]
 
+    def error_in_privacy(self) -> str | None:
+        """Moments of labels are told as they are."""
+        return "it compares means of labels, which have no private form here: use pacfl"
+
     def begin(self, fed: Federation) -> None:
         """Group by how labels look; θ_g ← θ⁰ for all groups."""
         self.head = last_layer(fed.initial(), fed.spec.classes) if self.rows == "labels" else ()

@@ -12,10 +12,11 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.gradient_diversities import GradientDiversities
 from coterie.algorithms.one_shot import Floats
 from coterie.algorithms.redescribed import Redescribed
-from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside
+from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside, wide_halves
 from coterie.clustering.landmarks import Points
 from coterie.federation import Federation, saved
 from coterie.messages import ClientId, Signature, SignatureReply
+from coterie.privacy import mapped_shape
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure, points, projection, signature_measures, sketch
 
@@ -62,9 +63,17 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         both = self.budget is not None and self.signature == "whole"
         return "budget divides vectors among labels, but signature is 'whole': leave one of them out" if both else None
 
+    def error_in_privacy(self) -> str | None:
+        """Private signatures are of raw samples, by a map that depends on nobody's: mean and deviation do."""
+        if self.inputs == "normalised":
+            return "inputs = 'normalised' looks at samples by their mean and deviation, which are not public"
+        other = [key for key, value in (("budget", self.budget), ("sketch", self.sketch)) if value]
+        return f"{other[0]} is of signatures without noise: leave it out" if other else None
+
     def rule(self, fed: Federation) -> Rule:
-        """The calibrated cut, unless another was asked for."""
-        samples = [count for count in fed.samples.values() if count > 0]
+        """The calibrated cut, unless another was asked for; how many samples clients have is no matter if private."""
+        private = fed.settings.dp_signature is not None
+        samples = [math.inf] if private else [count for count in fed.samples.values() if count > 0]
         unit = "degrees" if self.measure is None else MEASURES[self.measure].unit
         return fed.settings.grouping.make("auto", unit=unit, samples=float(np.median(samples)) if samples else 0.0)
 
@@ -73,8 +82,11 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         rule = self.rule(fed)
         whole = self.signature == "whole" or not (self.signature or (rule.per_label and not self.sketch) or self.budget)
         measure, splits = self.measure or ("theta1" if whole else "min_entry"), SPLITS * ("noise" in rule.needs)
+        private = fed.settings.dp_signature
         self.verb = Signature(self.p, not whole, None, self.budget, splits, measure, self.inputs == "normalised")
-        if whole and (directions := self.directions(fed, splits > 0)):
+        if private is not None:
+            self.verb = replace(self.verb, private=private, features=mapped_shape(fed.spec.shape))
+        elif whole and (directions := self.directions(fed, splits > 0)):
             self.verb = replace(self.verb, sketch=directions)
         super().begin(fed)
 
@@ -116,7 +128,9 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
     def _halves(self, fed: Federation, described: Mapping[ClientId, SignatureReply]) -> tuple[list[float], list[float]]:
         """Return how far apart clients' halves are, and by how many samples they count."""
         halves = [np.nan if reply.halves is None else reply.halves for reply in described.values()]
-        samples = fed.samples
+        if self.verb.is_noised() and self.verb.measure == "theta1":
+            halves = wide_halves(halves).tolist()
+        samples = {} if self.verb.is_noised() else fed.samples
         believed = fed.aggregator.weights({client: samples.get(client, 1) for client in described})
         return halves, [*believed.values()]
 

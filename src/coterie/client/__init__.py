@@ -5,6 +5,7 @@ from coterie.client.data import LocalData
 from coterie.client.packed_store import PackedStore, states_in
 from coterie.client.policy import Policy
 from coterie.client.protection import UNPROTECTED, Protection
+from coterie.client.releases import PrivacyTerms
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import CachedStore, DiskStore, MemoryStore, State, StateFiles, Store
 
@@ -17,6 +18,7 @@ __all__ = [
     "MemoryStore",
     "PackedStore",
     "Policy",
+    "PrivacyTerms",
     "Protection",
     "RequestHandler",
     "State",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 
 from coterie.client.data import LocalData
 from coterie.client.protection import UNPROTECTED, Protection, Withheld
+from coterie.client.releases import NO_TERMS, PrivacyTerms
 from coterie.client.request_handler import RequestHandler
 from coterie.client.store import Store
 from coterie.client.verbs import HANDLERS, Done, Work
@@ -25,9 +26,10 @@ class Client:
         store: Store,
         trainer: Trainer,
         protection: Protection = UNPROTECTED,
+        terms: PrivacyTerms = NO_TERMS,
     ) -> None:
         """`data` are its samples by the round from which it has them: from 0 on, and after each drift."""
-        self.id, self.protection = id, protection
+        self.id, self.protection, self.terms = id, protection, terms
         self._data, self._store, self._trainer = data, store, trainer
 
     def data_at(self, round: int) -> LocalData:
@@ -43,9 +45,11 @@ class Client:
         data = self.data_at(request.round).standardised(request.standardisation)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
-        handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection)
+        handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection, self.terms)
         answers: list[Answer] = []
         try:
+            for verb in request.verbs:  # before anything is charged
+                self.terms.check(verb)
             for verb in request.verbs:
                 made = HANDLERS[type(verb)](handler, verb)
                 answers.append((yield from made) if isinstance(made, Generator) else made)

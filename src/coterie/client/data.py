@@ -31,6 +31,11 @@ class LocalData:
     """As which group sees it each test sample is there; None: all see them alike."""
 
     @property
+    def drawn_tests(self) -> bool:
+        """Whether test samples were drawn from the same ones as training samples: one more may move another."""
+        return self.x is self.test_x
+
+    @property
     def counts(self) -> Index:
         """Training samples of each label, (classes,)."""
         return np.bincount(self.y[self.train], minlength=self.classes)

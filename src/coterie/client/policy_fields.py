@@ -142,9 +142,10 @@ FIELDS: dict[str, Field] = {
 
 def misfits(asked: Verbatim, seen: Verbatim, room: Room) -> list[str]:
     """Name the fields by which what is asked for is not what was seen, nor less than that."""
-    if asked.keys() != seen.keys():
-        return sorted(asked.keys() ^ seen.keys())
-    return [name for name, value in asked.items() if not _fits(name, value, seen, room)]
+    alone = asked.keys() ^ seen.keys()  # fields that came later than the policy are none of its question
+    if unknown := sorted(name for name in alone if (asked.get(name), seen.get(name)) != (None, None)):
+        return unknown
+    return [name for name, value in asked.items() if name not in alone and not _fits(name, value, seen, room)]
 
 
 def _fits(name: str, value: Any, seen: Verbatim, room: Room) -> bool:

@@ -1,16 +1,20 @@
 """One request being answered: what the verbs have in common."""
 
 import logging
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
 from coterie.client.data import LocalData
 from coterie.client.protection import Protection
+from coterie.client.releases import NO_TERMS, A, PrivacyTerms
 from coterie.client.store import State
-from coterie.messages import Array, ClientId, LabelOffset, Params, Request
+from coterie.messages import Array, ClientId, LabelOffset, Params, Request, Verb
 from coterie.messages.envelope import Part
 from coterie.models import initial
 from coterie.models.learning import frozen_part, with_frozen
+from coterie.privacy import Randomness, Release
 from coterie.training.job import Floats, Index, Trainer
 from coterie.training.label_offsets import label_offset
 
@@ -21,9 +25,17 @@ class RequestHandler:
     """What a client's verbs work with while it answers a request: its samples, its state, and models by name."""
 
     def __init__(
-        self, id: ClientId, data: LocalData, trainer: Trainer, request: Request, state: State, protection: Protection
+        self,
+        id: ClientId,
+        data: LocalData,
+        trainer: Trainer,
+        request: Request,
+        state: State,
+        protection: Protection,
+        terms: PrivacyTerms = NO_TERMS,
     ) -> None:
         self.id, self.data, self.trainer, self.request, self.protection = id, data, trainer, request, protection
+        self.terms = terms
         self.state = state
         """As the verbs so far have left it."""
         self.new_state: State | None = None
@@ -67,6 +79,14 @@ class RequestHandler:
     def training_part(self, share: float) -> tuple[Index, Index]:
         """Divide the training samples into those used and those held out, always the same ones."""
         return self.data.training_part(share, self.seed, self.id)
+
+    def release(self, verb: Verb, release: Release, make: Callable[[Randomness], A]) -> A:
+        """Answer a verb under differential privacy: as before, where it was asked before, else as `make` does.
+
+        The question is the verb alone, with all that `make` depends on beside the samples.
+        """
+        alone = replace(self.request, verbs=(verb,), models={}, kind="")
+        return self.terms.release(self.id, alone, release, make)
 
     def count(self, on: Part, share: float) -> int:
         """Count the samples of a part."""

@@ -2,7 +2,7 @@
 
 from coterie.clustering.agreement import adjusted_rand_index, clustering_error, normalised_mutual_information
 from coterie.clustering.bipartition import bipartition, should_split, update_norms
-from coterie.clustering.calibration import in_units_of_noise, noise, noise_beside
+from coterie.clustering.calibration import in_units_of_noise, noise, noise_beside, wide_halves
 from coterie.clustering.forest import forest, mean_between
 from coterie.clustering.grouping import Grouping, distance_to_groups, extend, matched, row_groups
 from coterie.clustering.hierarchical import LINKAGES, canonical, condensed, cut, heights, number_of_groups, tree
@@ -22,5 +22,5 @@ __all__ = [
     "clustering_error", "condensed", "cut", "distance_to_groups", "elbow", "extend", "forest", "granularity_for",
     "heights", "in_units_of_noise", "k_means", "matched", "mean_between", "noise", "noise_beside",
     "normalised_mutual_information", "number_of_groups", "row_groups", "rule", "should_split", "silhouette", "tree",
-    "update_norms",
+    "update_norms", "wide_halves",
 ]  # fmt: skip

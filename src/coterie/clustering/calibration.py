@@ -47,6 +47,20 @@ def noise(halves: npt.ArrayLike, samples: npt.ArrayLike, proximity: npt.ArrayLik
     return np.asarray((np.sqrt(own * typical) / root)[wanted], np.float64)
 
 
+def wide_halves(halves: npt.ArrayLike) -> Floats:
+    """Return angles between halves, in degrees, so that half of one is what chance does also where angles are wide.
+
+    Angles end at 90°: with much noise, halves are as far apart as wholes are, and not √2 times as far. If α is the
+    angle by which noise turns a half, halves are apart by cos d = cos²α; a whole, of both, is turned by tan β = tan α /
+    √2, and wholes are apart by cos D = cos²β = 2 cos d / (1 + cos d). Half of √2 D is then the noise of each.
+
+    >>> wide_halves([2.0, 60.0, 90.0]).round(1)
+    array([  2. ,  68.2, 127.3])
+    """
+    cosine = np.cos(np.radians(np.clip(halves, 0, 90)))
+    return np.asarray(math.sqrt(2) * np.degrees(np.arccos(np.clip(2 * cosine / (1 + cosine), 0, 1))))
+
+
 def noise_beside(
     halves: npt.ArrayLike, samples: npt.ArrayLike, others: tuple[npt.ArrayLike, npt.ArrayLike], proximity: Floats
 ) -> Floats:

@@ -41,6 +41,8 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
         None if site.certificate is None else Path(site.certificate),
         site.policy,
         site.max_federations,
+        site.most,
+        frozenset(site.unprotected),
     )
 
 

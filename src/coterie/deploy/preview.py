@@ -11,7 +11,7 @@ from coterie.client import LocalData
 from coterie.data import Samples
 from coterie.deploy.rehearsal import FEW, policy_of, rehearse
 from coterie.deploy.samples import site_data
-from coterie.deploy.terms import SITE, Terms, check_terms, read_site, read_terms
+from coterie.deploy.terms import SITE, SiteSection, Terms, check_terms, read_site, read_terms
 from coterie.engine.flower.identity import OF_AUTHORITY, fingerprint, is_authority, secret_of
 from coterie.engine.flower.site_record import SiteMemory
 from coterie.errors import CoterieError
@@ -70,10 +70,11 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
-    leaving = [
-        "introduction: the site's name, a proof that the name is its own, the numbers of training and test samples"
-    ]
-    answers, held_back = outgoing_answers(terms, local)
+    hidden = [name for name in ("train", "evaluate") if site.limit is not None and name not in site.unprotected]
+    counted = ["training"] * ("train" not in hidden) + ["test"] * ("evaluate" not in hidden)
+    numbers_told = f"the numbers of {' and '.join(counted)} samples" if counted else "no number of samples"
+    leaving = [f"introduction: the site's name, a proof that the name is its own, {numbers_told}"]
+    answers, held_back = outgoing_answers(terms, local, site)
     leaving += [line for answer in answers for line in answer.lines()]
     leaving += [f"held back: {reason}" for reason in held_back]
     policy = policy_of(terms)
@@ -97,7 +98,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     ]
 
 
-def outgoing_answers(terms: Terms, local: LocalData) -> tuple[list[OutgoingAnswer], list[str]]:
+def outgoing_answers(terms: Terms, local: LocalData, site: SiteSection) -> tuple[list[OutgoingAnswer], list[str]]:
     """Rehearse a few rounds; return what a site's answers hold, and what it holds back.
 
     The first site is this one, and so is the last, which comes late, to show what newcomers send. Those in between only
@@ -116,7 +117,7 @@ def outgoing_answers(terms: Terms, local: LocalData) -> tuple[list[OutgoingAnswe
         return reply
 
     train, test = Samples(local.x, local.y), Samples(local.test_x, local.test_y)
-    events = rehearse(terms, train, test, parts, note, protected=True)
+    events = rehearse(terms, train, test, parts, note, {"limit": site.limit, "unprotected": site.unprotected})
     withheld = events.kinds.get("withheld", {"details": {}, "clients": {}})
     return list(answers.values()), [*withheld["details"]] if 0 in withheld["clients"] else []
 

@@ -1,6 +1,7 @@
 """A federation rehearsed in one process, without any training, to see what its server asks and what a site answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +32,12 @@ def rehearse(
     test: Samples,
     parts: Sequence[tuple[Index, Index]],
     note: Callable[[Reply, Request], Reply],
-    protected: bool,
+    privacy: Mapping[str, Any],
 ) -> Events:
-    """Go through some rounds with a trainer that does no work; the last site comes late. Return what was held back."""
-    none = {"min_samples": 0, "min_label_samples": 0}
+    """Go through some rounds with a trainer that does no work; the last site comes late. Return what was held back.
+
+    `privacy` are keys of ``[privacy]`` that are other than the federation's.
+    """
     method = make_method(terms.config)
     config = terms.config.changed(
         algorithm=method.rehearsal_options,
@@ -42,7 +45,7 @@ def rehearse(
         training={"rounds": ROUNDS, "fraction": 1.0},
         engine={"name": "embedded", "deadline": None, "min_replies": 1, "max_strikes": None},
         evaluation={"every": 1},
-        privacy={} if protected else none,
+        privacy=privacy,
     )
     data = FederatedData(
         terms.server.name,
@@ -80,7 +83,7 @@ def policy_of(terms: Terms) -> Policy:
         asked.setdefault((reply.client, request.round), set()).add(name)
         return reply
 
-    rehearse(terms, samples, samples, parts, note, protected=False)
+    rehearse(terms, samples, samples, parts, note, {"min_samples": 0, "min_label_samples": 0})
     limits = terms.config.privacy
     most = limits.max_requests or max(MORE * max(map(len, asked.values())), make_method(terms.config).most_requests)
     policy = Policy.of(

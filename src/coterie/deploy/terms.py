@@ -25,6 +25,7 @@ from coterie.results.formats import read_toml
 from coterie.run.building import make_method, with_network
 from coterie.run.config import Config, PartitionSection
 from coterie.run.config_base import ConfigSection
+from coterie.run.config_trust import ReleaseSection
 from coterie.run.validation import make_config
 
 FEDERATION, SITE = "federation.toml", "site.toml"
@@ -100,8 +101,8 @@ class ServerSection(ConfigSection):
         return self
 
 
-class SiteSection(ConfigSection):
-    """What a site brings."""
+class SiteSection(ReleaseSection):
+    """What a site brings, and what it tells at most."""
 
     name: str
     state: str
@@ -175,6 +176,13 @@ def read_terms(folder: Path) -> Terms:
     if config.model.initial is not None:
         raise CoterieError(
             f"[model] initial is for simulations: sites make the start of a network themselves, of its name (in {path})"
+        )
+    if config.privacy.limit is not None:
+        raise CoterieError(f"[privacy] limit is each site's own: write limit into its {SITE} (in {path})")
+    if config.privacy.dp_training is not None:
+        raise CoterieError(
+            "[privacy] dp_training is for simulations: the server of a deployed federation would have to draw clients "
+            f"by a secret, and publish nothing that names them (in {path})"
         )
     config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring

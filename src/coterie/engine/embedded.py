@@ -10,7 +10,8 @@ from functools import partial
 from itertools import accumulate, chain, islice
 from typing import overload
 
-from coterie.client import UNPROTECTED, Client, LocalData, Protection, Store, answer_together
+from coterie.client import UNPROTECTED, Client, LocalData, PrivacyTerms, Protection, Store, answer_together
+from coterie.client.releases import NO_TERMS
 from coterie.data import FederatedData
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
@@ -44,19 +45,21 @@ class EmbeddedEngine(Engine):
         arrivals: Mapping[ClientId, int] | None = None,
         protection: Protection = UNPROTECTED,
         batch_clients: int = 1,
+        terms: PrivacyTerms = NO_TERMS,
     ) -> None:
-        """`arrivals` says in which round late clients come; `protection` is what clients hold back.
+        """`arrivals` says in which round late clients come; `protection` and `terms` are what clients hold back.
 
         `batch_clients` is how many train at once, as one task of the trainer; the compiled one takes them one by one.
         """
         self._trainer, self._batch_clients = trainer, 1 if trainer.name == "native" else batch_clients
-        self._clients = SimulatedClients(data, store, trainer, common_test, protection)
+        self._clients = SimulatedClients(data, store, trainer, common_test, protection, terms)
         self._faults, self._seed = faults or SimulatedFaults(), seed
         train_parts = chain(data.train_parts, *(later.train_parts for later in data.later))
         test_parts = chain(data.test_parts, *(later.test_parts for later in data.later))
         self._samples = dict(enumerate(map(len, train_parts)))
-        self._attendance = Attendance(self._faults.declared(self._samples), arrivals or {})
-        self._tests = dict(enumerate(map(len, test_parts)))
+        declared = self._faults.declared(terms.told("train", self._samples))
+        self._attendance = Attendance(declared, arrivals or {})
+        self._tests = terms.told("evaluate", dict(enumerate(map(len, test_parts))))
         self._workers, self._ahead = ThreadPoolExecutor(workers, thread_name_prefix="client"), 2 * workers
 
     def __enter__(self) -> EmbeddedEngine:
@@ -175,9 +178,10 @@ class SimulatedClients(Sequence[Client]):
         trainer: Trainer,
         common_test: CommonTest | None = None,
         protection: Protection = UNPROTECTED,
+        terms: PrivacyTerms = NO_TERMS,
     ) -> None:
         self._of, self._common_test = (data, *data.later), common_test
-        self._store, self._trainer, self._protection = store, trainer, protection
+        self._store, self._trainer, self._protection, self._terms = store, trainer, protection, terms
         self._starts = [0, *accumulate(of.clients for of in self._of)]
 
     def __len__(self) -> int:
@@ -195,7 +199,7 @@ class SimulatedClients(Sequence[Client]):
         which = bisect_right(self._starts, id) - 1
         data, position = self._of[which], id - self._starts[which]
         local = _local_data(data, position, self._common_test if which == 0 else None)
-        return Client(id, local, self._store, self._trainer, self._protection)
+        return Client(id, local, self._store, self._trainer, self._protection, self._terms)
 
 
 def _local_data(data: FederatedData, position: int, common_test: CommonTest | None) -> dict[int, LocalData]:

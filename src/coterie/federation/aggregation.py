@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from coterie.federation.state import Resumable, saved
 from coterie.federation.trained import Answers
 from coterie.messages import Array, ClientId, Params, RunningMean, TrainReply, frozen
 from coterie.messages.params import STATISTICS
+
+if TYPE_CHECKING:
+    from coterie.federation.private_mean import PrivateTraining
 
 AggregationRule = Literal["mean", "clipped", "median", "trimmed", "krum"]
 Mixing = Literal["neighbours", "none"]
@@ -91,6 +94,10 @@ class Aggregator(Resumable):
     """How the server goes from its models towards means."""
     scratch: Path | None = None
     """Where models wait that memory should not hold; None: where the system keeps temporary files."""
+    private: "PrivateTraining | None" = None
+    """What takes the place of the rule, where models are to be private; `Fold` does it."""
+    seed: int = 0
+    """What noise is drawn from."""
     optimiser: ServerOptimiser = field(init=False)
     usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)
     """How long updates of each kind were in the last rounds, at the (lower) median; 0 where nothing moved."""

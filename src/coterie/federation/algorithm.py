@@ -148,6 +148,10 @@ class Algorithm(CommonOptions, Resumable, ABC):
         """Say what in the user's grouping options contradicts the method's own, or None."""
         return None
 
+    def error_in_privacy(self) -> str | None:
+        """Say why its clients can't describe themselves under differential privacy (``dp_signature``), or None."""
+        return "it asks clients for no signature"
+
     def error_in_optimiser(self, name: str) -> str | None:
         """Say why it is not defined where clients train with this optimiser, as ``adam``, or None."""
         return None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from coterie.federation.aggregation import WEIGHT_CUT, Aggregator
 from coterie.federation.by_client import IntsByClient
+from coterie.federation.disclosures import Disclosures
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
@@ -57,6 +58,7 @@ class Federation:
         self.engine, self.trainer, self._settings = engine, trainer, settings
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), self._new_training()
+        self.disclosures = Disclosures()
         self.aggregator = Aggregator(
             settings.aggregation,
             lambda: self.samples,
@@ -64,6 +66,8 @@ class Federation:
             lambda: self.round,
             settings.server_step,
             settings.scratch,
+            settings.private_training,
+            settings.seed,
         )
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0
@@ -196,7 +200,7 @@ class Federation:
 
     def average(self, trained: Answers, start: Params, equal: bool = False) -> dict[str, Array]:
         """Put together what clients trained from one model, by the rule of the run; `equal`: all count alike."""
-        return average(self.aggregator, trained, start, equal)
+        return average(self.aggregator, trained, start, equal, len(self.trainable))
 
     def admit(self, newcomers: Iterable[ClientId]) -> None:
         """Let newcomers take part from now on."""
@@ -288,6 +292,7 @@ class Federation:
         declared = self.engine.present(self.round)
         exchange = Exchange(requests, self.round, self.seed, self.ledger, enough, least, declared, tests)
         self._note_kept(requests)
+        self.disclosures.note(requests)
         self.note_incidents()
         self.training.expect(requests)
         answers = exchange.send(self.engine, self.settings.deadline)
@@ -320,6 +325,7 @@ class Federation:
         return {
             "ledger": self.ledger.save(),
             "events": self.events.save(),
+            "disclosures": self.disclosures.save(),
             "sampler": self.sampler.save(),
             "aggregator": self.aggregator.save(),
             "server_optimiser": self.aggregator.optimiser.save(),
@@ -333,6 +339,7 @@ class Federation:
         """Restore what `save` returned."""
         self.ledger.load(state["ledger"])
         self.events.load(state["events"])
+        self.disclosures.load(state.get("disclosures", Disclosures().save()))  # which came later than the format
         self.sampler.load(state["sampler"])
         self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
         self.aggregator.optimiser.load(state.get("server_optimiser", {"moments": {}}))  # so did this

@@ -2,13 +2,14 @@
 
 What each rule of ``[aggregation]`` holds until the last reply is there: ``mean`` a sum for each group; ``clipped`` all
 models, on disk where they are many, since the median length is known only then; ``median``, ``trimmed`` and ``krum``
-all models in memory, which they compare.
+all models in memory, which they compare. Private training takes the place of any of them, with a sum for each group.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic
 
 from coterie.federation.aggregation import TRAINED, Aggregator, Contribution, K, update_lengths
+from coterie.federation.private_mean import PrivateSums
 from coterie.federation.spool import Spool
 from coterie.federation.trained import Answers
 from coterie.messages import Array, ClientId, Params, RunningMean, TrainReply
@@ -19,6 +20,7 @@ class Fold(Generic[K]):
 
     def __init__(self, aggregator: Aggregator, kind: str = TRAINED) -> None:
         """`kind` is that of the updates, as in `Aggregator.averages`."""
+        self._private = None if aggregator.private is None else PrivateSums[K](aggregator.private)
         self._aggregator, self._kind, self._rule = aggregator, kind, aggregator.options.rule
         self._heaviest, self._too_heavy = aggregator.heaviest(), dict[ClientId, int]()
         self._sums: dict[K, RunningMean] = {}
@@ -38,6 +40,9 @@ class Fold(Generic[K]):
     def add(self, group: K, member: Contribution) -> None:
         """Add what a client brings to a group, after the clients before it."""
         self._starts.setdefault(group, member.start)
+        if self._private is not None:
+            self._private.add(group, member)
+            return
         if self._rule == "mean":
             self._sums.setdefault(group, RunningMean()).add(member.params, member.weight, member.tensor_weights)
             return
@@ -46,11 +51,22 @@ class Fold(Generic[K]):
             member = member._replace(params=self._spool.keep(member.params), lengths=lengths)
         self._held.setdefault(group, []).append(member)
 
-    def means(self, models: Mapping[K, Params] | None = None, step: bool = True) -> dict[K, dict[str, Array]]:
+    def means(
+        self,
+        models: Mapping[K, Params] | None = None,
+        step: bool = True,
+        sizes: Callable[[], Mapping[K, float]] = dict,
+    ) -> dict[K, dict[str, Array]]:
         """Return the mean of each group that somebody brought something to; it ends the fold.
 
-        Of those trained, the server's `step` is taken, as in `Aggregator.averages`.
+        Of those trained, the server's `step` is taken, as in `Aggregator.averages`. Private training has a model for
+        each of the `models`, and needs to know how many clients are, or are to be expected, in their groups.
         """
+        if self._private is not None:
+            if models is None:
+                raise TypeError("private training needs the models of all groups")
+            means = self._private.means(models, sizes(), self._aggregator.seed, self._aggregator.now())
+            return self._aggregator.steps(means, models)
         for client, samples in self._too_heavy.items():
             self._aggregator.note_weight(client, samples, self._heaviest)
         if self._rule == "mean":
@@ -62,9 +78,15 @@ class Fold(Generic[K]):
         return self._aggregator.steps(means, models or self._starts)
 
 
-def average(aggregator: Aggregator, trained: Answers, start: Params, equal: bool = False) -> dict[str, Array]:
-    """Put together what clients trained from one model: by their samples, or all count alike."""
+def average(
+    aggregator: Aggregator,
+    trained: Answers,
+    start: Params,
+    equal: bool = False,
+    clients: int = 0,
+) -> dict[str, Array]:
+    """Put together what some of so many clients trained from one model: by their samples, or all count alike."""
     fold = Fold[int](aggregator)
     for client, answer in trained.items():
         fold.add(0, fold.contribution(client, answer, start, equal))
-    return fold.means()[0]
+    return fold.means({0: start}, sizes=lambda: {0: clients})[0]

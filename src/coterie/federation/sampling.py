@@ -10,6 +10,7 @@ import numpy as np
 
 from coterie.federation.state import Resumable
 from coterie.messages import ClientId
+from coterie.streams import stream
 
 if TYPE_CHECKING:
     from coterie.federation.algorithm import Algorithm
@@ -65,6 +66,18 @@ class ClientSampler(Resumable, ABC):
     def schedule(self, rounds: int, clients: int) -> Sequence[str]:
         """Say of each round what in it depends on how many `rounds` the run has, as `Algorithm.schedule` does."""
         return ()
+
+
+class PoissonSampler(ClientSampler):
+    """A cohort a round, of those clients whose coins say so: each has one of its own, so that nobody's place counts.
+
+    That is what the accounting of private training assumes; a cohort of a fixed size costs more. It may be empty.
+    """
+
+    def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
+        """Yield the cohort."""
+        coins = stream(fed.seed, "coin", fed.round).random(len(fed.trainable))
+        yield [client for client, coin in zip(fed.trainable, coins, strict=True) if coin < fed.fraction]
 
 
 class UniformSampler(ClientSampler):

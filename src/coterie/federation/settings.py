@@ -10,8 +10,9 @@ import numpy.typing as npt
 from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import AggregationOptions
 from coterie.federation.evaluation_options import EvaluationOptions
+from coterie.federation.private_mean import PrivateTraining
 from coterie.federation.server_optimiser import ServerStep
-from coterie.messages import InputMoments, ModelSpec, Params, Plan
+from coterie.messages import Guarantee, InputMoments, ModelSpec, Params, Plan
 from coterie.training import CommonTest
 
 
@@ -48,6 +49,10 @@ class FederationSettings:
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
     """How what clients trained is put together."""
+    dp_signature: Guarantee | None = None
+    """How private clients' descriptions of themselves are; None: not at all."""
+    private_training: PrivateTraining | None = None
+    """How models are made private, in place of `aggregation`; None: they are not."""
     server_step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards that."""
     drifts: frozenset[int] = frozenset()

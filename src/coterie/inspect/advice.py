@@ -17,8 +17,9 @@ from typing import Literal
 
 import numpy as np
 
-from coterie.clustering import Concepts
+from coterie.clustering import Concepts, Grouping
 from coterie.inspect.labels import Counts, Floats, apart, beyond_chance, recognised
+from coterie.messages import Guarantee
 from coterie.similarity import ClassMoments, class_distances
 from coterie.similarity.moments import FEWEST
 
@@ -105,6 +106,18 @@ def advise(counts: Counts, moments: Sequence[ClassMoments], flags: str = "") -> 
         again = f"only {share} of the labels of one client are found again at another, beyond guessing"
         return _advice("alone", evidence, "solo", flags, f"Let clients train alone: {reason}; {again}.")
     return _corner(evidence, reason, flags)
+
+
+def advise_privately(grouping: Grouping, private: Guarantee, flags: str = "") -> Advice:
+    """Say what to do by the groups alone that were found from private signatures; labels are not compared."""
+    groups, clients = grouping.n_groups, len(grouping.labels)
+    evidence = Evidence(clients, 0, groups, 1, None, None, None, None)
+    reason = f"{grouping.reason[:1].lower()}{grouping.reason[1:]}".rstrip(".")
+    told = "whether labels look alike is not compared: means of labels have no private form"
+    if groups == 1:
+        return _advice("one model", evidence, "fedavg", flags, f"Train one model: {reason}; {told}.")
+    flags = f"--dp-signature epsilon={private.epsilon:g},delta={private.delta:g} {flags}"
+    return _advice("cluster", evidence, "pacfl", flags, f"Train a model for each of {groups} groups: {reason}; {told}.")
 
 
 def _corner(evidence: Evidence, reason: str, flags: str) -> Advice:

@@ -7,7 +7,7 @@ they serve a real federation too. The other measures look at clients' samples, w
 import json
 import shlex
 from collections.abc import Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,15 @@ from coterie.data.federated import Index, Samples
 from coterie.data.super_clusters import SuperClusters, class_angles, super_clusters
 from coterie.errors import CoterieError, counted, suggestion
 from coterie.files import new_files, write_whole
-from coterie.inspect.advice import Advice, advise
+from coterie.inspect.advice import Advice, advise, advise_privately
 from coterie.messages import ClassCounts, ClassCountsReply, Moments, MomentsReply, Signature, SignatureReply
+from coterie.privacy import mapped_shape
 from coterie.registry import same_name
 from coterie.results.charts import classical_mds, completed_distances, values
 from coterie.run.building import Session, load_data
 from coterie.run.cluster import ClusterResult, check_forms_groups, grouped
 from coterie.run.config import Config, keys
+from coterie.run.privacy import privacy_of
 from coterie.run.progress import Progress
 from coterie.run.summary import choice_text
 from coterie.run.validation import check_names
@@ -202,7 +204,12 @@ def inspect(
             "coterie inspect compares clients by labels, which regression does not have: coterie "
             "cluster groups them by their inputs"
         )
-    chosen, others = read_measures(measures), read_partitions(config, against)
+    chosen, others, private = read_measures(measures), read_partitions(config, against), config.privacy.signature
+    if private and (bare := [name for name, (m, _) in chosen.items() if m.needs in ("samples", "moments")]):
+        raise CoterieError(
+            f"measure '{bare[0]}' has no private form, since it is made from {chosen[bare[0]][0].needs}: leave it out, "
+            "or dp_signature"
+        )
     check_forms_groups(config)
     progress.phase(f"reading {config.data.title}")
     data = load_data(config)
@@ -219,10 +226,14 @@ def inspect(
         method=config.algorithm.name,
         view=view,
         against=compared,
-        advice=advise(view.counts, view.moments, data_flags(config)),
+        advice=advise(view.counts, view.moments, data_flags(config))
+        if private is None
+        else advise_privately(view.groups.grouping, private, data_flags(config)),
         places=places,
         drawn_by=how,
-        classes=_classes(data, per_class or super_clusters is not None, super_clusters, config.run.seed),
+        classes=None
+        if private  # it would show samples
+        else _classes(data, per_class or super_clusters is not None, super_clusters, config.run.seed),
     )
 
 
@@ -280,6 +291,7 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
             raise CoterieError("fewer than two clients described themselves: there is nothing to compare")
         progress.phase(f"measuring {', '.join(chosen)}")
         counts, inputs = _asked(run, groups.clients, {measure.needs for measure, _ in chosen.values()})
+        groups = replace(groups, privacy=privacy_of(run.config, run.fed, run.algorithm, simulated=True))
     samples = [data.train.x[data.train_parts[client]] for client in groups.clients]
     small = reduced(samples) if any(measure.components for measure, _ in chosen.values()) else []
     measured = {}
@@ -297,12 +309,19 @@ def _view(config: Config, data: FederatedData, chosen: Chosen, progress: Progres
 
 def _asked(run: Session, clients: Sequence[int], needs: Set[str]) -> tuple[npt.NDArray[np.int64], dict[str, Any]]:
     """Ask clients for what they may send: counts and moments of labels, and what else measures need, by their names."""
-    verbs = {need: Signature(P, per_label=need == "vectors per label") for need in SIGNATURES if need in needs}
-    replies = run.fed.ask(dict.fromkeys(clients, run.fed.request(ClassCounts(), Moments(), *verbs.values())))
+    fed, private = run.fed, run.fed.settings.dp_signature
+    features = None if private is None else mapped_shape(fed.spec.shape)
+    verbs = {
+        need: Signature(P, per_label=need == "vectors per label", private=private, features=features)
+        for need in SIGNATURES
+        if need in needs
+    }
+    counting = (ClassCounts(private), *([] if private else [Moments()]))  # which have no private form
+    replies = fed.ask(dict.fromkeys(clients, fed.request(*counting, *verbs.values())))
     if len(replies) < len(clients):
         raise CoterieError("a client that had described itself fell silent: inspect without playing faults")
     counts = np.stack([np.asarray(replies[client].answer(ClassCountsReply).counts) for client in clients])
-    told = [replies[client].answer(MomentsReply) for client in clients]
+    told = [] if private else [replies[client].answer(MomentsReply) for client in clients]
     inputs: dict[str, Any] = {
         need: [replies[client].answer(SignatureReply, k).vectors for client in clients] for k, need in enumerate(verbs)
     }

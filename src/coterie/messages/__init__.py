@@ -12,6 +12,7 @@ from coterie.messages.envelope import (
     Verb,
     read_only,
 )
+from coterie.messages.guarantee import Guarantee
 from coterie.messages.limits import Limits
 from coterie.messages.numbers import is_error
 from coterie.messages.params import (
@@ -53,10 +54,10 @@ from coterie.messages.verbs.train import Train, TrainReply
 
 __all__ = [
     "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "VERBS", "Anchor", "Answer", "Array", "Channels",
-    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "InputMoments",
-    "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep", "Mixture",
-    "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune",
-    "PruneReply", "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply", "Standardisation",
-    "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "is_error", "read_only", "unusable", "update",
-    "usable", "weighted_mean",
+    "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure", "Guarantee",
+    "InputMoments", "InputMomentsReply", "L1Penalty", "LabelOffset", "Limits", "Losses", "LossesReply", "MetaStep",
+    "Mixture", "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps",
+    "Prune", "PruneReply", "Reply", "Request", "RunningMean", "Schedule", "Signature", "SignatureReply",
+    "Standardisation", "Train", "TrainReply", "Verb", "Verdict", "distance", "frozen", "is_error", "read_only",
+    "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

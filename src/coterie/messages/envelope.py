@@ -69,6 +69,10 @@ class Verb(ABC):
         """Say whether it is a round's training, which too few replies undo and of which a surplus may be asked."""
         return False
 
+    def is_noised(self) -> bool:
+        """Say whether its answer is differentially private: noised by the client, and charged."""
+        return False
+
     def restricted(self) -> dict[str, Any]:
         """Return what a site's policy fixes, by name: all but what says nothing of samples; models by kind of name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -25,6 +25,7 @@ from coterie.privacy.randomness import Randomness, SecretRandomness, derived_key
 from coterie.privacy.signatures import (
     bounded_rows,
     leading_vectors,
+    mapped_shape,
     noised,
     private_label_counts,
     private_second_moments,
@@ -52,6 +53,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_sigma",
     "leading_vectors",
+    "mapped_shape",
     "noise_for",
     "noised",
     "private_label_counts",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -26,8 +27,8 @@ Filter: TypeAlias = Literal["gaussian", "renyi"]
 """How a client adds up: ``gaussian`` is exact, and has no way to count samples drawn by coins; ``renyi`` has."""
 ORDERS = range(2, 1025)
 """Among which the filter's order is chosen, by the limit alone."""
-LARGEST = 1e9
-"""Of noise multipliers; and one over it the least."""
+LEAST, LARGEST = 0.1, 1e9
+"""Noise multipliers that are looked for: less takes very long to account, and protects nothing."""
 PRECISION = 1e-3
 """Of noise multipliers that are looked for, as a share; they err on the safe side."""
 
@@ -53,10 +54,11 @@ class Release:
             raise ValueError(f"rate = {self.rate} should be greater than 0 and at most 1")
 
 
-def epsilon_of(releases: Iterable[Release], delta: float) -> float:
+def epsilon_of(releases: Iterable[Release], delta: float, interval: float = 1e-4) -> float:
     """Return the ε of releases that are planned beforehand, if a unit is added or removed.
 
-    Where all units take part in all of them that is a closed form; else it needs dp-accounting.
+    Where all units take part in all of them that is a closed form; else it needs dp-accounting, which puts privacy
+    losses on a grid of this `interval`: a coarser one is faster, and errs more, on the safe side.
 
     >>> round(epsilon_of([Release("signature", noise=5.2759), Release("label counts", noise=5.2759)], 1e-5), 3)
     1.0
@@ -66,7 +68,7 @@ def epsilon_of(releases: Iterable[Release], delta: float) -> float:
     if all(release.rate == 1 for release in counts):
         return _gaussian_spent(counts, delta)
     accounting = _dp_accounting()
-    accountant = accounting.pld.PLDAccountant()
+    accountant = accounting.pld.PLDAccountant(value_discretization_interval=interval)
     for release, times in counts.items():
         step = accounting.GaussianDpEvent(release.noise)
         event = step if release.rate == 1 else accounting.PoissonSampledDpEvent(release.rate, step)
@@ -97,18 +99,18 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], float]) -> f
     check_guarantee(epsilon, delta)
     from scipy.optimize import brentq
 
-    high = 1.0
-    while cost(high) > epsilon:
-        high *= 2
-        if high > LARGEST:
+    beyond = cache(lambda log: cost(math.exp(log)) - epsilon)  # which may take seconds
+    high, factor = 0.0, math.log(2)
+    while beyond(high) > 0:
+        high += factor
+        if high > math.log(LARGEST):
             raise CoterieError(f"no noise makes this plan ({epsilon:g}, {delta:g})-private: plan fewer steps")
-    low = high / 2
-    while cost(low) <= epsilon:  # never far below what is enough: little noise takes long to account
-        low, high = low / 2, low
-        if low < 1 / LARGEST:
-            return high
-    root = brentq(lambda log: cost(math.exp(log)) - epsilon, math.log(low), math.log(high), xtol=PRECISION / 4)
-    return math.exp(root + PRECISION / 2)
+    low = high - factor
+    while beyond(low) <= 0:  # never far below what is enough: little noise takes long to account
+        low, high = low - factor, low
+        if low < math.log(LEAST):
+            return math.exp(high)
+    return math.exp(brentq(beyond, low, high, xtol=PRECISION / 4) + PRECISION / 2)
 
 
 def spent(releases: Mapping[Release, int], epsilon: float, delta: float, by: Filter) -> float:

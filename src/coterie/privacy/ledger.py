@@ -40,6 +40,10 @@ SECRET = 32
 """Bytes of a client's secret."""
 
 
+ROUNDING = 1e-9
+"""The share of a limit by which what is spent may exceed it: σ for an ε costs that ε up to rounding."""
+
+
 class BudgetSpent(Exception):
     """A client does not answer: its limit allows no more, or the answer that it gave is no longer kept."""
 
@@ -63,7 +67,7 @@ class PrivacyLimit:
 class PrivacySpent:
     """What a client has told so far."""
 
-    epsilon: float
+    epsilon: float | None
     """At the limit's δ."""
     releases: int
 
@@ -71,8 +75,14 @@ class PrivacySpent:
 class ReleaseLedger:
     """What a client has released, in a folder; processes and threads take turns."""
 
-    def __init__(self, folder: Path, limit: PrivacyLimit) -> None:
-        self.folder, self.limit = folder, limit
+    def __init__(
+        self, folder: Path, limit: PrivacyLimit | None = None, simulated: Callable[[str], Randomness] | None = None
+    ) -> None:
+        """Without a limit everything is answered, and charged.
+
+        In a simulation noise comes from what `simulated` returns for the digest of a question, and not from a secret.
+        """
+        self.folder, self.limit, self._simulated = folder, limit, simulated
         self._path, self._answers = folder / "releases.jsonl", folder / "answers"
 
     def answer(self, question: bytes, release: Release, make: Callable[[Randomness], bytes]) -> bytes:
@@ -81,7 +91,7 @@ class ReleaseLedger:
         `question` are the bytes of the request, `make` returns those of the answer from secret randomness. Raise
         BudgetSpent where the limit does not allow it.
         """
-        digest = hashlib.sha256(question).hexdigest()
+        digest = question_digest(question)
         with self._locked():
             book = self._read()
             if digest in book.kept:
@@ -97,10 +107,11 @@ class ReleaseLedger:
             return self._keep(book, digest, made)
 
     def spent(self) -> PrivacySpent:
-        """Return what was told so far, as far as it was charged."""
+        """Return what was told so far, as far as it was charged; without a limit ε is not known."""
         with self._locked():
             book = self._read()
-        return PrivacySpent(self._cost(book.counts), sum(book.counts.values()))
+        cost = None if self.limit is None else self._cost(book.counts, self.limit)
+        return PrivacySpent(cost, sum(book.counts.values()))
 
     def forget(self, keep: int) -> None:
         """Remove all answers but the last ones; their questions are refused from now on, and stay charged."""
@@ -112,18 +123,23 @@ class ReleaseLedger:
 
     def _check(self, book: "_Book", release: Release) -> None:
         """Refuse what goes beyond the limit."""
-        limit, cost = self.limit, self._cost({**book.counts, release: book.counts.get(release, 0) + 1})
-        if cost > limit.epsilon:
+        if (limit := self.limit) is None:
+            return
+        cost = self._cost({**book.counts, release: book.counts.get(release, 0) + 1}, limit)
+        if cost > limit.epsilon * (1 + ROUNDING):
             raise BudgetSpent(
                 f"'{release.what}' would bring what this client has told to ε = {cost:.3g}, beyond its limit of "
-                f"{limit.epsilon:g} at δ = {limit.delta:g}; {self._cost(book.counts):.3g} is spent"
+                f"{limit.epsilon:g} at δ = {limit.delta:g}; {self._cost(book.counts, limit):.3g} is spent"
             )
 
-    def _cost(self, counts: dict[Release, int]) -> float:
-        return spent(counts, self.limit.epsilon, self.limit.delta, self.limit.by)
+    @staticmethod
+    def _cost(counts: dict[Release, int], limit: PrivacyLimit) -> float:
+        return spent(counts, limit.epsilon, limit.delta, limit.by)
 
     def _randomness(self, digest: str, book: "_Book") -> Randomness:
         """Return what no one has drawn before: also after a folder was set back, or where the system's is poor."""
+        if self._simulated is not None:
+            return self._simulated(digest)
         key = derived_key(self._secret(), digest.encode(), str(book.events).encode(), os.urandom(SECRET))
         return SecretRandomness(key)
 
@@ -192,6 +208,11 @@ class ReleaseLedger:
             f"'{path}' is damaged ({why}): put back a copy; without it nobody knows what this client has told, and it "
             "answers nothing"
         )
+
+
+def question_digest(question: bytes) -> str:
+    """Return the name of a question."""
+    return hashlib.sha256(question).hexdigest()
 
 
 class _Book:

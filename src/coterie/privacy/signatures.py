@@ -28,35 +28,50 @@ FINE = 2.0**-20
 """The grid on which noised numbers lie, as a share of σ."""
 
 
-def public_map(x: npt.ArrayLike, most: int = MOST_FEATURES, seed: int = 0) -> Floats:
-    """Return samples in up to `most` features, (samples, k): images by the means of cells, others by a projection.
+def mapped_shape(shape: tuple[int, ...], most: int = MOST_FEATURES) -> tuple[int, ...]:
+    """Return the shape to which `public_map` brings samples of a shape: of up to `most` numbers.
 
-    Images are (samples, height, width) or (samples, channels, height, width). What has few features stays as it is.
+    Images become cells: as many along a side as divide it, if there is such a number above half of what there is room
+    for. What has few features stays as it is, and what has many becomes `most` of them.
+
+    >>> mapped_shape((1, 28, 28)), mapped_shape((3, 32, 32)), mapped_shape((784,)), mapped_shape((12,))
+    ((1, 7, 7), (3, 4, 4), (64,), (12,))
+    """
+    channels = math.prod(shape[:-2])
+    if not 2 <= len(shape) <= 3 or channels > most:
+        return (min(math.prod(shape), most),)
+    room = math.isqrt(most // channels)
+
+    def cells(side: int) -> int:
+        dividing = (c for c in range(min(room, side), room // 2, -1) if side % c == 0)
+        return max(dividing, default=min(room, side))
+
+    return (*shape[:-2], cells(shape[-2]), cells(shape[-1]))
+
+
+def public_map(x: npt.ArrayLike, to: tuple[int, ...], seed: int = 0) -> Floats:
+    """Return samples in few features, (samples, k), each for itself and in the same way: `to` is of `mapped_shape`.
+
+    Images, (samples, height, width) or (samples, channels, height, width), by the means of cells; others by a
+    projection that the seed alone decides; what has as many numbers as wanted stays as it is.
     """
     samples = np.asarray(x)
     count, shape = len(samples), samples.shape[1:]
-    if len(shape) in (2, 3):
-        channels = 1 if len(shape) == 2 else shape[0]
-        if channels <= most:
-            return _pooled(samples.reshape(count, channels, *shape[-2:]), math.isqrt(most // channels))
-    flat = samples.reshape(count, math.prod(shape)).astype(np.float64)
-    if flat.shape[1] <= most:
-        return flat
-    directions = stream(seed, "public map").normal(size=(flat.shape[1], most)) / math.sqrt(most)
-    return np.asarray(flat @ directions)
-
-
-def _pooled(images: npt.NDArray[np.generic], most: int) -> Floats:
-    """Return the means of cells; their number along a side divides it, if there is such a number above most/2."""
-    pooled = images.astype(np.float64)
-    for axis in (2, 3):
-        side = images.shape[axis]
-        cells = max((c for c in range(min(most, side), most // 2, -1) if side % c == 0), default=min(most, side))
+    if len(to) == 1:
+        flat = samples.reshape(count, math.prod(shape)).astype(np.float64)
+        if flat.shape[1] == to[0]:
+            return flat
+        directions = stream(seed, "public map").normal(size=(flat.shape[1], to[0])) / math.sqrt(to[0])
+        return np.asarray(flat @ directions)
+    if len(to) != len(shape) or to[:-2] != shape[:-2] or not all(1 <= c <= n for c, n in zip(to, shape, strict=True)):
+        raise ValueError(f"samples of shape {shape} can't be brought to {to}")
+    pooled = samples.astype(np.float64)
+    for axis in (-2, -1):
+        side, cells = samples.shape[axis], to[axis]
         starts = np.arange(cells) * side // cells
-        sums = np.add.reduceat(pooled, starts, axis=axis)
-        lengths = np.diff(np.append(starts, side)).reshape([-1 if a == axis else 1 for a in range(4)])
-        pooled = sums / lengths
-    return pooled.reshape(len(images), -1)
+        lengths = np.diff(np.append(starts, side)).reshape(-1, *[1] * (-1 - axis))
+        pooled = np.add.reduceat(pooled, starts, axis=axis) / lengths
+    return pooled.reshape(count, -1)
 
 
 def bounded_rows(features: npt.ArrayLike, exactly: bool = False) -> Floats:

@@ -14,6 +14,7 @@ from coterie.report.picture_files import write
 from coterie.report.static import paint, paint_grid
 from coterie.report.text_table import TextTable, printed, sentence, wrapped
 from coterie.results.charts import Chart, Code, Fact, HeatMap, Page, Point, Scatter, Section, Table, tree_of, values
+from coterie.results.privacy import privacy_text
 
 SIMULATION = "simulation only"
 ANYWHERE = "also for a real federation"
@@ -99,6 +100,8 @@ def inspection_page(inspected: Mapping[str, Any], grouping: Grouping) -> Page:
             blocks=(Code(title="What to run", text=advice["command"]), evidence_table(advice)),
         ),
     ]
+    if private := privacy_text(groups):
+        sections.append(Section(heading="Privacy", text=tuple(private)))
     return Page(
         title=f"How heterogeneous is {named(inspected)}?",
         summary=(advice["sentence"],),

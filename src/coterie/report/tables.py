@@ -9,6 +9,7 @@ from coterie.report.text_table import NOT_MEASURED, TextTable, printed
 from coterie.results.events import divergence, never_asked, not_measured
 from coterie.results.formats import data_title
 from coterie.results.metrics import ACCURACY, common_title, scale, scale_of
+from coterie.results.privacy import privacy_text
 from coterie.results.protocols import BY_LABEL, COMPARED, EACH_CLIENT, brief, estimated, held_out, standard_errors
 from coterie.results.statistics import group_count
 
@@ -65,6 +66,7 @@ def result_table(results: Sequence[Mapping[str, Any]]) -> str:
                 f"{result['algorithm']}: clients adapt models before they use them; without it L "
                 f"{shown.written(unadapted.get('L'))}, C {shown.written(unadapted.get('C'))}"
             )
+        notes += [f"{result['algorithm']}: {text}" for text in privacy_text(result)]
         if late := result["newcomers"]:
             when = "after training" if late["round"] > result["rounds"] else f"in round {late['round']}"
             founded = f"; founded their own group: {', '.join(map(str, late['founded']))}" if late["founded"] else ""

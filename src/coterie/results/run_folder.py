@@ -180,6 +180,7 @@ class RunFolder:
         client_columns.remove_all(self.columns_file)
         remove_tree(self.clients)
         remove_tree(shared_beside(self.clients))  # which a killed simulation left
+        remove_tree(ledgers_in(self.path))
         for name in (TENSORBOARD, MLFLOW, WANDB):
             remove_tree(self.path / name)
         self.remove_parts()
@@ -371,6 +372,11 @@ class RunFolder:
 def shared_beside(states: Path) -> Path:
     """Return the folder, beside clients' states, in which a simulation of several processes keeps their data."""
     return states.with_name(f".{states.name}-shared")
+
+
+def ledgers_in(run: Path) -> Path:
+    """Return the folder in which simulated clients with a privacy limit keep account, a folder for each."""
+    return run / "ledgers"
 
 
 def changed_settings(

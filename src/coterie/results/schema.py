@@ -119,6 +119,19 @@ class MeasuredEntry(TypedDict):
     standard_error: Value
 
 
+class PrivacyEntry(TypedDict):
+    """How private something that clients told is."""
+
+    what: str
+    unit: Literal["sample", "client"]
+    epsilon: Number
+    delta: Share
+    releases: Count
+    mechanism: str
+    simulated: bool
+    not_covered: list[str]
+
+
 class Details(TypedDict, total=False):
     """What pruning methods tell; others tell other things."""
 
@@ -159,6 +172,7 @@ class ResultFields(TypedDict):
     measured: NotRequired[dict[str, MeasuredEntry]]
     measured_by_true_group: NotRequired[dict[str, list[MeasuredEntry]] | None]
     metric: NotRequired[str]
+    privacy: NotRequired[list[PrivacyEntry] | None]
 
 
 Tables = dict[str, dict[str, Any]]

@@ -21,6 +21,7 @@ from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
+from coterie.federation.sampling import PoissonSampler
 from coterie.messages import ClientId, InputMoments, ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
 from coterie.run import tracked
@@ -28,6 +29,7 @@ from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
 from coterie.run.parameter_files import with_start
+from coterie.run.privacy import private_training
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
@@ -164,7 +166,7 @@ def session(
     if algorithm.server_data_from is not None:
         data = with_other_server_set(data, algorithm.server_data_from, seed)
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
-    made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data))
+    made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data), folder)
     with made as running:
         settings = FederationSettings(
             spec=spec,
@@ -186,12 +188,15 @@ def session(
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
+            dp_signature=config.privacy.signature,
+            private_training=private_training(config, spec),
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),
             scratch=folder,
         )
-        fed = Federation(running, trainer, settings, config.curriculum.sampler, progress.clients)
+        sampler = config.curriculum.sampler if config.privacy.dp_training is None else PoissonSampler()
+        fed = Federation(running, trainer, settings, sampler, progress.clients)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
 
 

@@ -17,8 +17,10 @@ from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.errors import CoterieError, counted
 from coterie.files import new_files
+from coterie.results.privacy import privacy_text
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
+from coterie.run.privacy import privacy_of
 from coterie.run.progress import Progress
 from coterie.training import one_thread
 
@@ -46,6 +48,8 @@ class ClusterResult:
     """Clients that are in no group, and why."""
     uncompared: dict[int, int]
     """Clients with too few samples of each label to be compared, and the group that the method puts them into."""
+    privacy: list[dict[str, Any]] | None = None
+    """How private what they told is, as in ``result.json``."""
 
     @property
     def ari(self) -> float | None:
@@ -65,6 +69,7 @@ class ClusterResult:
             "heights": self.grouping.heights.tolist(),
             "true_groups": None if self.true_groups is None else self._by_client(self.true_groups),
             "ari": self.ari,
+            **({} if self.privacy is None else {"privacy": self.privacy}),
         }
 
     def _by_client(self, values: list[int], others: Mapping[int, int] = MappingProxyType({})) -> list[int | None]:
@@ -116,8 +121,10 @@ class ClusterResult:
     def report(self) -> str:
         """Return the groups as a table for the terminal."""
         from coterie.report.groups import groups_table
+        from coterie.report.text_table import wrapped
 
-        return groups_table(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+        table = groups_table(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+        return "\n".join([table, *(wrapped([text]) for text in privacy_text(self.to_json()))])
 
 
 def form_groups(config: Config, progress: Progress | None = None) -> ClusterResult:
@@ -175,5 +182,6 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 f"seed {config.run.seed}",
                 missing=missing,
                 uncompared=uncompared,
+                privacy=privacy_of(config, run.fed, run.algorithm, simulated=True),
             ),
         )

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+import math
+from typing import Any
+
+from pydantic import field_validator, model_validator
 
 from coterie.engine.faults import Lie
 from coterie.federation.aggregation import AggregationOptions, AggregationRule, Mixing
+from coterie.messages import VERBS, Guarantee
 from coterie.messages.limits import MOST_SAMPLES
+from coterie.privacy.gaussian import check_guarantee
+from coterie.privacy.ledger import PrivacyLimit
 from coterie.run.config_base import MOST, ConfigSection, setting
+from coterie.run.values import parse_options
+
+DELTA = 1e-5
+"""Where none is given."""
+MIN_GROUP = 10
+"""Clients of a group that is trained privately, at least; where none is given."""
 
 
 class AggregationSection(ConfigSection):
@@ -68,8 +80,102 @@ class FaultsSection(ConfigSection):
         return self
 
 
-class PrivacySection(ConfigSection):
+class ReleaseSection(ConfigSection):
+    """What a client tells at most under differential privacy: keys of ``[privacy]``, and of a site's own file."""
+
+    limit: str | None = setting(
+        None,
+        "the most that a client ever tells of one of its samples, for instance epsilon=3,delta=1e-5: beyond it, and "
+        "without noise, it does not answer",
+        "--privacy-limit",
+    )
+    unprotected: list[str] = setting(
+        [], "with a limit: verbs that are answered without noise nevertheless, for instance train and evaluate"
+    )
+
+    @field_validator("unprotected")
+    @classmethod
+    def _verbs(cls, names: list[str]) -> list[str]:
+        known = [verb.__name__.lower() for verb in VERBS]
+        names = [name.lower() for text in names for name in text.replace(",", " ").split()]
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"there is no verb '{unknown[0]}': use {', '.join(known)}")
+        return names
+
+    @field_validator("limit", "dp_signature", mode="before", check_fields=False)
+    @classmethod
+    def _guarantee(cls, value: Any) -> str | None:
+        """Check and complete ``epsilon=1,delta=1e-5``."""
+        if value is None:
+            return None
+        given = guarantee_of(value)
+        return f"epsilon={given.epsilon!r},delta={given.delta!r}"
+
+    @model_validator(mode="after")
+    def _limited(self) -> ReleaseSection:
+        if self.unprotected and self.limit is None:
+            raise ValueError("unprotected names what is answered in spite of a limit, and there is none: set limit")
+        return self
+
+    @property
+    def most(self) -> PrivacyLimit | None:
+        """The limit, as clients keep it."""
+        return None if self.limit is None else PrivacyLimit(**vars(guarantee_of(self.limit)))
+
+
+def guarantee_of(value: Any) -> Guarantee:
+    """Read ``epsilon=1,delta=1e-5``; δ is 1e-5 unless given.
+
+    >>> guarantee_of("epsilon=2")
+    Guarantee(epsilon=2.0, delta=1e-05)
+    """
+    wanted = "it should read epsilon=1,delta=1e-5"
+    try:
+        options = parse_options(value) if isinstance(value, str) else dict(value)
+    except (TypeError, ValueError):
+        raise ValueError(wanted) from None
+    if not {"epsilon"} <= options.keys() <= {"epsilon", "delta"}:
+        raise ValueError(wanted)
+    try:
+        epsilon, delta = float(options["epsilon"]), float(options.get("delta", DELTA))
+        check_guarantee(epsilon, delta)
+    except (TypeError, ValueError):
+        raise ValueError("epsilon should be a number greater than 0, delta one between 0 and 1") from None
+    return Guarantee(epsilon, delta)
+
+
+def private_training_of(value: Any) -> dict[str, Any]:
+    """Read ``epsilon=8,delta=1e-4,clip=1,min_group=10``: the guarantee, the longest update, the smallest group.
+
+    >>> private_training_of("epsilon=8,delta=1e-4,clip=2")
+    {'epsilon': 8.0, 'delta': 0.0001, 'clip': 2.0, 'min_group': 10}
+    """
+    wanted = "it should read epsilon=8,delta=1e-4,clip=1, and perhaps min_group=10"
+    try:
+        options = parse_options(value) if isinstance(value, str) else dict(value)
+        clip, least = float(options.pop("clip")), int(options.pop("min_group", MIN_GROUP))
+    except (TypeError, ValueError, KeyError):
+        raise ValueError(wanted) from None
+    if options.keys() != {"epsilon", "delta"}:
+        raise ValueError(wanted)
+    if not (0 < clip < math.inf and least >= 1):
+        raise ValueError("clip should be a number greater than 0, min_group a whole one from 1 on")
+    return {**vars(guarantee_of(options)), "clip": clip, "min_group": least}
+
+
+class PrivacySection(ReleaseSection):
     """What clients hold back; nothing by default in simulations."""
+
+    dp_signature: str | None = setting(
+        None,
+        "clients describe themselves under differential privacy, for instance epsilon=1,delta=1e-5, for one sample as "
+        "the unit",
+    )
+    dp_training: str | None = setting(
+        None,
+        "models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to "
+        "the length clip, count alike, and their sum in each group has noise; min_group is the smallest group",
+    )
 
     min_samples: int = setting(
         0,
@@ -90,3 +196,15 @@ class PrivacySection(ConfigSection):
         ge=1,
         le=MOST,
     )
+
+    @property
+    def signature(self) -> Guarantee | None:
+        """By which clients describe themselves."""
+        return None if self.dp_signature is None else guarantee_of(self.dp_signature)
+
+    @field_validator("dp_training", mode="before")
+    @classmethod
+    def _private_training(cls, value: Any) -> str | None:
+        """Check and complete ``epsilon=8,delta=1e-4,clip=1``."""
+        options = {} if value is None else private_training_of(value)
+        return ",".join(f"{key}={given!r}" for key, given in options.items()) or None

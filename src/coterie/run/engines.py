@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coterie.client import DiskStore, Protection, Store
+from coterie.client import DiskStore, PrivacyTerms, Protection, Store
 from coterie.data import FederatedData
 from coterie.data.parts import part_sizes
 from coterie.engine import EmbeddedEngine, SimulatedFaults
@@ -20,7 +20,7 @@ from coterie.files import remove_tree
 from coterie.messages import ClientId, ModelSpec
 from coterie.models import MODELS
 from coterie.models.given import GivenNetwork
-from coterie.results.run_folder import shared_beside
+from coterie.results.run_folder import ledgers_in, shared_beside
 from coterie.run.config import Config
 from coterie.run.parameter_files import with_start
 from coterie.run.plugins import blamed_on_plugin, import_plugins, modules_to_import, registered_things
@@ -69,8 +69,36 @@ def make_engine(
     trainer: Trainer,
     test: CommonTest | None,
     arrivals: dict[ClientId, int],
+    folder: Path | None = None,
 ) -> Iterator[Engine]:
-    """Set up the engine that a configuration names; it ends with the block."""
+    """Set up the engine that a configuration names; it ends with the block.
+
+    Where clients have a privacy limit, their ledgers are in the run's `folder`, or go with the block.
+    """
+    with ExitStack() as stack:
+        terms = _terms(config, folder, stack)
+        yield stack.enter_context(_engine(config, data, spec, store, trainer, test, arrivals, terms))
+
+
+def _terms(config: Config, folder: Path | None, stack: ExitStack) -> PrivacyTerms:
+    """Return the terms under which each client answers."""
+    if (limit := config.privacy.most) is None:
+        return PrivacyTerms()
+    place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
+    return PrivacyTerms(limit, frozenset(config.privacy.unprotected), ledgers_in(place.absolute()))
+
+
+@contextmanager
+def _engine(
+    config: Config,
+    data: FederatedData,
+    spec: ModelSpec,
+    store: Store,
+    trainer: Trainer,
+    test: CommonTest | None,
+    arrivals: dict[ClientId, int],
+    terms: PrivacyTerms,
+) -> Iterator[Engine]:
     protection = Protection(config.privacy.min_samples, config.privacy.min_label_samples)
     faults = _faults(config, data)
     if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
@@ -84,6 +112,7 @@ def make_engine(
             common_test=test,
             arrivals=arrivals,
             protection=protection,
+            terms=terms,
             batch_clients=config.engine.batch_clients,
         ) as engine:
             yield engine
@@ -111,15 +140,16 @@ def make_engine(
                 blamed_on_plugin,
                 protection,
                 config.run.durable,
+                terms,
             ),
-            dict(enumerate(part_sizes(data.train_parts).tolist())),
+            terms.told("train", dict(enumerate(part_sizes(data.train_parts).tolist()))),
             workers=workers(config),
             address=config.engine.address,
             gpu_share=gpu_share(config),
             faults=faults,
             seed=config.run.seed,
             arrivals=arrivals,
-            tests=dict(enumerate(part_sizes(data.test_parts).tolist())),
+            tests=terms.told("evaluate", dict(enumerate(part_sizes(data.test_parts).tolist()))),
         ) as simulation:
             yield simulation
 

@@ -216,6 +216,20 @@ class SharedSettings(TypedDict, total=False):
     """Invalid replies after which a client is no longer asked."""
 
     # What clients hold back; nothing by default in simulations.
+    privacy_limit: str | None
+    """The most that a client ever tells of one of its samples, for instance epsilon=3,delta=1e-5: beyond it, and
+    without noise, it does not answer.
+    """
+    unprotected: str | Sequence[str]
+    """With a limit: verbs that are answered without noise nevertheless, for instance train and evaluate."""
+    dp_signature: str | None
+    """Clients describe themselves under differential privacy, for instance epsilon=1,delta=1e-5, for one sample as
+    the unit.
+    """
+    dp_training: str | None
+    """Models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to
+    the length clip, count alike, and their sum in each group has noise; min_group is the smallest group.
+    """
     min_samples: Int
     """a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments;
     by default 0.
@@ -340,6 +354,10 @@ DEFAULTS: dict[str, Any] = {
     "min_replies": 1,
     "oversample": 0.0,
     "max_strikes": None,
+    "privacy_limit": None,
+    "unprotected": [],
+    "dp_signature": None,
+    "dp_training": None,
     "min_samples": 0,
     "min_label_samples": 0,
     "max_requests": None,

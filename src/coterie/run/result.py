@@ -79,6 +79,8 @@ class Result:
     """
     measured_by_true_group: dict[str, list[dict[str, Any]]] | None = None
     """The same of each true group, where numbers are not exact."""
+    privacy: list[dict[str, Any]] | None = None
+    """How private what clients told is: ``unit``, ``epsilon``, ``delta``, ``mechanism``, what is ``not_covered``."""
     metric: str = "accuracy"
     """What all numbers called accuracy are: accuracy itself, or the metric that was chosen."""
     history: list[dict[str, Any]] = field(default_factory=list)

@@ -26,6 +26,7 @@ from coterie.results.metrics import MetricScale, scale
 from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
 from coterie.results.statistics import by_group, mean
 from coterie.run.building import Session
+from coterie.run.privacy import privacy_of
 from coterie.run.result import Result
 
 Groups: TypeAlias = npt.NDArray[np.int64]
@@ -74,6 +75,7 @@ def summarise(
         details=algorithm.details(),
         memberships=_by_client(algorithm.memberships(), data.clients),
         grouping=_grouping(algorithm),
+        privacy=privacy_of(config, fed, algorithm, simulated=bool(data.train_parts)),
         newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[reached(target, history, shown.metric) for target in config.evaluation.targets],

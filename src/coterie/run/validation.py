@@ -17,9 +17,13 @@ from coterie.errors import CoterieError, suggestion, what_is_wanted
 from coterie.federation import Algorithm
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.run.config import SECTIONS, Config, keys
+from coterie.run.config_trust import AggregationSection
 from coterie.run.given import check_network
 from coterie.run.overlay import import_named, written_out
 from coterie.run.plugins import NOBODY, Permission, import_plugins
+
+PRIVATELY_TRAINED = ("fedavg", "fedprox", "pacfl", "ifca", "given-groups")
+"""Methods of which nothing but a sum of updates in each group enters models."""
 
 
 class Origins:
@@ -91,6 +95,10 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
     method = _checked_method(config, {**chosen["algorithm"]}, origins)
     with _place_in_errors(origins, "training", "optimiser"):
         _check_optimiser(config, method)
+    with _place_in_errors(origins, "privacy", "dp_signature"):
+        _check_privacy(config, method)
+    with _place_in_errors(origins, "privacy", "dp_training"):
+        _check_private_training(config)
     with _place_in_errors(origins, "training", "clip"):
         _check_clipping(config, method)
     with _place_in_errors(origins, "evaluation", "metric"):
@@ -168,6 +176,33 @@ def _check_optimiser(config: Config, method: Algorithm) -> None:
             f"method '{config.algorithm.name}' is not defined with the optimiser '{name}': {error}: leave it out, "
             "--optimiser sgd"
         )
+
+
+def _check_privacy(config: Config, method: Algorithm) -> None:
+    if config.privacy.dp_signature is not None and (error := method.error_in_privacy()):
+        raise CoterieError(
+            f"clients of method '{config.algorithm.name}' can't describe themselves under differential privacy: {error}"
+        )
+
+
+def _check_private_training(config: Config) -> None:
+    """Refuse what private training does not account for."""
+    if config.privacy.dp_training is None:
+        return
+    name, options = config.algorithm.name, config.algorithm.options
+    if name not in PRIVATELY_TRAINED:
+        raise CoterieError(
+            "private training adds noise to one sum of updates in each group, and nothing else may enter models: "
+            f"method '{name}' looks at single updates, or sums otherwise; use {' or '.join(PRIVATELY_TRAINED)}"
+        )
+    if single := [key for key in ("diversity", "init_retry", "redescribe") if options.get(key)]:
+        raise CoterieError(f"option {single[0]} looks at single clients while models are trained: leave it out")
+    if config.aggregation != AggregationSection():
+        raise CoterieError("private training takes the place of [aggregation]: leave its keys out")
+    if config.training.fraction is None:
+        raise CoterieError("private training depends on how often clients take part: set fraction, for instance 0.1")
+    if config.engine.oversample or config.curriculum.clients is not None:
+        raise CoterieError("private training draws clients by coins: leave out oversample and client curricula")
 
 
 def _check_clipping(config: Config, method: Algorithm) -> None:

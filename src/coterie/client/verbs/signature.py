@@ -6,9 +6,12 @@ from collections.abc import Generator
 import numpy as np
 
 from coterie.client.protection import Withheld
+from coterie.client.releases import noise_of
 from coterie.client.request_handler import RequestHandler
-from coterie.messages import Array, Signature, SignatureReply
+from coterie.messages import Array, Guarantee, Signature, SignatureReply
+from coterie.privacy import Randomness, bounded_rows, leading_vectors, private_second_moments, public_map
 from coterie.similarity import (
+    MEASURES,
     Sketched,
     Sketching,
     error_in_signature_measure,
@@ -27,6 +30,8 @@ def answer(handler: RequestHandler, verb: Signature) -> Generator[Sketching, Ske
 
     A sketch is left to whoever asked, who may have others to make at the same time.
     """
+    if verb.private is not None:
+        return _noised(handler, verb, verb.private)
     data = handler.data
     x, y = data.x[data.train], data.y[data.train]
     if verb.normalised:
@@ -62,6 +67,34 @@ def _sketching(handler: RequestHandler, verb: Signature, directions: int, x: Arr
     orders = np.array([rng.permutation(len(x)) for _ in range(splits)], np.int64)
     across = projection(math.prod(x.shape[1:]), directions, handler.request.seed)
     return Sketching(x, verb.p, across, orders, verb.measure)
+
+
+def _noised(handler: RequestHandler, verb: Signature, wanted: Guarantee) -> SignatureReply:
+    """Describe the training data by noised second moments of halves, and say how far apart these are, if asked.
+
+    All that is sent is made of these moments.
+    """
+    data, to = handler.data, verb.features
+    if to is None or verb.normalised or verb.sketch or verb.share is not None or verb.budget is not None:
+        raise ValueError("a private signature has features, and p vectors of raw samples: no share, budget or sketch")
+    if error := error_in_signature_measure(verb.measure):
+        raise ValueError(error)
+    release, sigma = noise_of("signature per label" if verb.per_label else "signature", wanted, data)
+
+    def make(randomness: Randomness) -> SignatureReply:
+        rows = bounded_rows(public_map(data.x[data.train], to, handler.request.seed), exactly=True)
+        labels = data.y[data.train] if verb.per_label else None
+        classes = data.classes if verb.per_label else 1
+        moments = private_second_moments(rows, sigma, randomness, labels, classes)
+        first, second, whole = (
+            np.hstack([leading_vectors(matrix, verb.p) for matrix in matrices])
+            for matrices in (moments[:, 0], moments[:, 1], moments.sum(axis=1))
+        )
+        apart = MEASURES[verb.measure]([first], [second]).item() if verb.halves else None
+        whose = np.repeat(np.arange(classes) if verb.per_label else [-1], verb.p).astype(np.int64)
+        return SignatureReply(whole.astype(np.float32), whose, apart)
+
+    return handler.release(verb, release, make)
 
 
 def _samples_of(label: int, y: Index) -> int:

@@ -16,7 +16,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.client import UNPROTECTED, DiskStore, Protection
+from coterie.client import UNPROTECTED, DiskStore, PrivacyTerms, Protection
+from coterie.client.releases import NO_TERMS
 from coterie.engine.embedded import Attendance, SimulatedClients
 from coterie.engine.faults import SimulatedFaults
 from coterie.engine.flower.app import FAILED, MISTAKE, Introduction, answer_request, client_app, server_app
@@ -78,6 +79,8 @@ class Recipe:
     """What clients hold back."""
     durable: bool = False
     """Whether states are flushed to the disk."""
+    terms: PrivacyTerms = NO_TERMS
+    """What they tell at most."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ def _clients(recipe: Recipe) -> SimulatedClients:
         data = recipe.data.open()
         test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
         store = DiskStore(Path(recipe.states), recipe.durable)
-        _CLIENTS[key] = SimulatedClients(data, store, recipe.trainer(), test, recipe.protection)
+        _CLIENTS[key] = SimulatedClients(data, store, recipe.trainer(), test, recipe.protection, recipe.terms)
     return _CLIENTS[key]
 
 

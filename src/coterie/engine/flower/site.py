@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.client import Client, DiskStore, LocalData, Policy, Protection
+from coterie.client import Client, DiskStore, LocalData, Policy, PrivacyTerms, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
@@ -17,6 +17,7 @@ from coterie.engine.flower.site_record import FewSamplesChanged, SiteMemory, Sit
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
 from coterie.messages import ClientId, Failure, ModelSpec, Params, Request, wire
+from coterie.privacy import PrivacyLimit
 from coterie.streams import stream
 from coterie.training import Diverged, Job, Outcome, Trainer, one_thread
 from coterie.training.job import Floats
@@ -59,6 +60,15 @@ class DeployedSite:
     """The only policy under which it takes part, if its owner has named one."""
     max_federations: int = MAX_FEDERATIONS
     """How many federations it joins: each begins with a new policy, and a new count of what it was asked."""
+    limit: PrivacyLimit | None = None
+    """The most that it tells of a sample, in all federations together."""
+    unprotected: frozenset[str] = frozenset()
+    """What it answers without noise in spite of a limit, by verb."""
+
+    @property
+    def terms(self) -> PrivacyTerms:
+        """Its ledger is one for all federations."""
+        return PrivacyTerms(self.limit, self.unprotected, self.state / "ledger", simulated=False)
 
     def introduce(self, federation: str, nonce: str) -> Introduction:
         """Introduce yourself: a name, a proof that is of use to this server only, numbers of samples.
@@ -70,8 +80,9 @@ class DeployedSite:
         try:
             self.join(federation)
             data = self.data()
-            SiteMemory(self.state).check_samples(_counts(data), self.joined_under(federation).min_samples)
-            samples, tests = len(data.train), len(data.test)
+            self._check_samples(data, self.joined_under(federation))
+            samples = self.terms.told("train", {0: len(data.train)})[0]
+            tests = self.terms.told("evaluate", {0: len(data.test)})[0]
         except OtherPolicy as error:
             log_error("it does not take part", error, trace=False)
             error_text = "its owner allows another policy only: 'coterie deploy check' there says which"
@@ -95,14 +106,15 @@ class DeployedSite:
         policy = self.joined_under(federation)
         protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
         data, store = self.data(), DiskStore(record.folder, durable=True)
-        asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection)
+        asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection, self.terms)
         asked = "what can't be read"
 
         def error_in_request(request: Request) -> str | None:
             nonlocal asked
             asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
             try:
-                SiteMemory(self.state).check_samples(_counts(data), policy.min_samples)
+                if not all(verb.is_noised() for verb in request.verbs):
+                    self._check_samples(data, policy)
             except FewSamplesChanged as error:
                 log_error("a request is not answered", error, trace=False)
                 return FEW_CHANGED
@@ -116,6 +128,11 @@ class DeployedSite:
         if isinstance(answer, Failure):
             record.note(answer, asked)
         return wire.encode(answer)
+
+    def _check_samples(self, data: LocalData, policy: Policy) -> None:
+        """Refuse to answer where a few samples came or went, which is told so; not where nothing is without noise."""
+        if self.limit is None or self.unprotected:
+            SiteMemory(self.state).check_samples(_counts(data), policy.min_samples)
 
     def join(self, federation: str) -> None:
         """Join a federation: make its policy, and keep it; refuse one too many, or one under another policy."""
@@ -179,7 +196,7 @@ def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, seed:
 
 def _counts(data: LocalData) -> dict[str, int]:
     """Count the samples; where the test part is drawn from the training samples, all of them, as it is drawn anew."""
-    if data.x is data.test_x:
+    if data.drawn_tests:
         return {"all": len(data.train) + len(data.test)}
     return {"train": len(data.train), "test": len(data.test)}
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from coterie.messages.envelope import LABELS_LEFT_OUT, Answer, Request, Verb
-from coterie.messages.limits import Limits, error_in_declared, error_in_integers
+from coterie.messages.guarantee import Guarantee
+from coterie.messages.limits import MOST_SAMPLES, Limits, error_in_declared, error_in_integers
 from coterie.messages.params import SENT_IF_SET, Array
 
 
@@ -28,15 +29,24 @@ class ClassCounts(Verb):
     """Count the training samples of each class."""
 
     answer_type = ClassCountsReply
+    parts = (Guarantee,)
+
+    private: Guarantee | None = field(default=None, metadata=SENT_IF_SET)
+    """If given, counts are noised, those of classes without samples too; below 0 they are 0."""
 
     def error_in(self, answer: ClassCountsReply, request: Request, limits: Limits) -> str | None:
         """Check that there is a possible count for each class, and all together are not too many."""
         classes = request.spec.classes
         if answer.counts.shape != (classes,):
             return f"counts of shape {answer.counts.shape}, expected ({classes},), one per class"
-        if error := error_in_integers("counts", answer.counts, 0, limits.samples):
+        most = MOST_SAMPLES if self.is_noised() else limits.samples
+        if (error := error_in_integers("counts", answer.counts, 0, most)) or self.is_noised():
             return error
         return error_in_declared(int(answer.counts.sum(dtype="int64")), limits.samples)
+
+    def is_noised(self) -> bool:
+        """Say whether counts are noised."""
+        return self.private is not None
 
     def of_labels(self) -> bool:
         """Say that it is by label."""

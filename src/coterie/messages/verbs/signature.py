@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from coterie.messages.envelope import LABELS_LEFT_OUT, Answer, Request, Verb
+from coterie.messages.guarantee import Guarantee
 from coterie.messages.limits import MOST_SAMPLES, Limits, error_in_integers
 from coterie.messages.params import SENT_IF_SET, Array, ModelSpec
 
@@ -42,6 +43,7 @@ class Signature(Verb):
     """Describe the training data by the first left singular vectors of the raw samples, whole or per label."""
 
     answer_type = SignatureReply
+    parts = (Guarantee,)
     caution = (
         "signature vectors can look like the samples: of images, the first one shows their mean, and the fewer samples "
         "there are, the more of single ones"
@@ -63,9 +65,19 @@ class Signature(Verb):
     sketch: int | None = field(default=None, metadata=SENT_IF_SET)
     """If given, send vectors in so many random directions, which all clients draw from the seed; not per label."""
 
+    private: Guarantee | None = field(default=None, metadata=SENT_IF_SET)
+    """If given, vectors are those of noised second moments, of samples brought to `features`; per label of every label,
+    also without samples. They are of raw samples, `p` for each label, and the samples are halved once."""
+    features: tuple[int, ...] | None = field(default=None, metadata=SENT_IF_SET)
+    """To which shape samples are brought first where vectors are private (`coterie.privacy.mapped_shape`)."""
+
+    def is_noised(self) -> bool:
+        """Say whether vectors are noised."""
+        return self.private is not None
+
     def rows(self, spec: ModelSpec) -> int:
         """Return how many numbers a vector has."""
-        return self.sketch or math.prod(spec.shape)
+        return self.sketch or math.prod(self.features or spec.shape)
 
     def most_vectors(self, spec: ModelSpec, samples: int = MOST_SAMPLES) -> int:
         """Return how many vectors there can be at most, of so many samples.
@@ -74,6 +86,8 @@ class Signature(Verb):
         >>> by_label.most_vectors(images, 500), [Signature(p=3).most_vectors(images, n) for n in (500, 2)]
         (15, [3, 2])
         """
+        if self.is_noised():
+            return self.p * (spec.classes if self.per_label else 1)
         labels, features = min(spec.classes, samples) if self.per_label else 1, self.rows(spec)
         asked = self.p * labels
         if self.budget:
@@ -111,6 +125,8 @@ class Signature(Verb):
         return None
 
     def _most_of_a_label(self, features: int, samples: int) -> int:
+        if self.is_noised():
+            return self.p
         asked = self.budget or (max(1, math.floor(self.share * samples + 0.5)) if self.share else self.p)
         return min(asked, features, samples)
 

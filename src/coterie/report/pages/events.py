@@ -35,7 +35,7 @@ MEANINGS = {
     ),
     "withheld": (
         "withheld",
-        "The client has too few samples to tell this (`min_samples`): it is left out of the answer.",
+        "The client has too few samples to tell this (`min_samples`), or its privacy limit does not allow it.",
     ),
     "empty": ("never trained (no training samples)", "The client has no training samples: it is never asked to train."),
     "untested": ("not tested (no test samples)", "The client has no test samples: no mean includes it."),

@@ -10,7 +10,7 @@ from coterie.report.pages.clients import clients_of_runs, differences, measured_
 from coterie.report.pages.curves import accuracies, final_accuracy, followed, switch, target_marks
 from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
-from coterie.report.pages.special import curriculum_section, newcomers_section, pruning_section
+from coterie.report.pages.special import curriculum_section, newcomers_section, privacy_section, pruning_section
 from coterie.results.charts import Block, Fact, Mark, NumberCell, Page, Section, Series, Table, Values, values
 from coterie.results.formats import data_title
 from coterie.results.metrics import ACCURACY, capital, scale
@@ -39,6 +39,7 @@ def run_page(runs: Sequence[StoredRun]) -> Page:
         newcomers_section(runs),
         curriculum_section(runs),
         pruning_section(runs),
+        privacy_section(runs),
         events_section(runs),
         origin_of_runs(runs),
     ]

@@ -1,4 +1,4 @@
-"""What only some runs have: newcomers, a curriculum, pruning."""
+"""What only some runs have: newcomers, a curriculum, pruning, privacy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,8 +12,15 @@ from coterie.results import charts
 from coterie.results.charts import Block, Chart, Section, Series, Table, Value, Values, values
 from coterie.results.client_columns import FEW
 from coterie.results.metrics import capital
+from coterie.results.privacy import privacy_text
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun, percent
+
+
+def privacy_section(runs: Sequence[StoredRun]) -> Section | None:
+    """Say how private what clients told is, and what that does not cover."""
+    texts = tuple(f"{run.name}: {text}" for run in runs for text in privacy_text(run.result or {}))
+    return Section(heading="Privacy", text=texts) if texts else None
 
 
 def newcomers_section(runs: Sequence[StoredRun]) -> Section | None:

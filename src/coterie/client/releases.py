@@ -1,0 +1,83 @@
+"""What a client tells under differential privacy: how much at most, what beside it, and where it keeps account."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from coterie.client.data import LocalData
+from coterie.client.protection import Withheld
+from coterie.messages import Answer, ClientId, Guarantee, Request, Verb, wire
+from coterie.privacy import BudgetSpent, PrivacyLimit, Randomness, Release, ReleaseLedger, gaussian_sigma
+from coterie.privacy.ledger import question_digest
+from coterie.streams import stream
+
+A = TypeVar("A", bound=Answer)
+PURPOSE = "simulated noise"
+
+
+@dataclass(frozen=True)
+class PrivacyTerms:
+    """The terms under which a client, or each of many, answers; they are its own, whatever the server says."""
+
+    limit: PrivacyLimit | None = None
+    """The most that may ever be told of a sample."""
+    unprotected: frozenset[str] = frozenset()
+    """Where there is a limit: verbs, by name, that are answered as they are nevertheless."""
+    ledgers: Path | None = None
+    """The folder of ledgers; None: none is kept, as in simulations without a limit."""
+    simulated: bool = True
+    """Whether noise is drawn from the seed, and each client has a ledger of its own in the folder.
+
+    Else noise comes from a secret, and the folder is the ledger of the one client that there is.
+    """
+
+    def tells(self, verb: str) -> bool:
+        """Say whether what this verb tells goes out as it is."""
+        return self.limit is None or verb in self.unprotected
+
+    def told(self, verb: str, counts: Mapping[ClientId, int]) -> dict[ClientId, int]:
+        """Return numbers of samples as clients declare them: a 1 where the verb that tells them is not answered."""
+        return dict(counts) if self.tells(verb) else dict.fromkeys(counts, 1)
+
+    def check(self, verb: Verb) -> None:
+        """Refuse to answer without noise where there is a limit."""
+        name = type(verb).__name__.lower()
+        if not (verb.is_noised() or self.tells(name)):
+            raise Withheld(
+                f"{name} is answered without noise, and this client has a privacy limit: its owner can name it as "
+                "unprotected"
+            )
+
+    def release(self, client: ClientId, asked: Request, release: Release, make: Callable[[Randomness], A]) -> A:
+        """Return the answer to a request of one verb: what was told before, or what `make` makes now, charged first."""
+        question = wire.pack(asked)
+
+        def simulated(digest: str) -> Randomness:
+            return stream(asked.seed, PURPOSE, client, int(digest[:16], 16))
+
+        if self.ledgers is None:
+            return make(simulated(question_digest(question)))
+        folder = self.ledgers / str(client) if self.simulated else self.ledgers
+        ledger = ReleaseLedger(folder, self.limit, simulated if self.simulated else None)
+        try:
+            told = ledger.answer(question, release, lambda randomness: wire.pack(make(randomness)))
+        except BudgetSpent as reason:
+            raise Withheld(str(reason)) from None
+        answer: A = wire.unpack(told)
+        return answer
+
+
+NO_TERMS = PrivacyTerms()
+"""As in simulations without a limit."""
+
+
+def noise_of(what: str, wanted: Guarantee, data: LocalData) -> tuple[Release, float]:
+    """Return what is charged for sums over training samples that one sample changes by up to 1, and the noise's σ.
+
+    Where test samples are drawn from the same ones, one sample more may also put another one in its place among those
+    for training, which changes sums by up to √2.
+    """
+    multiplier = gaussian_sigma(wanted.epsilon, wanted.delta)
+    return Release(what, multiplier), multiplier * (math.sqrt(2) if data.drawn_tests else 1.0)

@@ -1,0 +1,96 @@
+"""Runs with private training: what they cost, what they say, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coterie
+from coterie.errors import CoterieError
+from coterie.messages import ModelSpec
+from coterie.privacy import Release, epsilon_of
+from coterie.run.privacy import private_training
+from coterie.run.validation import make_config
+from coterie.streams import stream
+
+pytest.importorskip("dp_accounting", reason="needs the extra: pip install 'coterie[private]'")
+WANTED = "epsilon=8,delta=1e-3,clip=2,min_group=2"
+SPEC = ModelSpec("mlp", (64,), 10)
+SMALL: dict[str, Any] = {
+    "dataset": "digits-rotated", "clients": 40, "rounds": 3, "fraction": 0.5, "epochs": 1, "workers": 1, "lr": 0.05,
+    "dp_training": WANTED, "eval_every": 0,
+}  # fmt: skip
+
+
+def tables(**privacy: Any) -> dict[str, Any]:
+    return {
+        "algorithm": {"name": "fedavg"}, "data": {"name": "digits", "clients": 40}, "privacy": privacy,
+        "training": {"rounds": 30, "fraction": 0.2},
+    }  # fmt: skip
+
+
+def test_the_noise_is_the_least_that_is_enough_for_all_rounds() -> None:
+    made = private_training(make_config(tables(dp_training="epsilon=3,delta=1e-4,clip=1")), SPEC)
+    assert made is not None
+    assert (made.clip, made.rate, made.min_group) == (1.0, 0.2, 10)
+    costs = [epsilon_of([Release("models", made.noise * share, 30, 0.2)], 1e-4) for share in (1.0, 0.99)]
+    assert costs[0] <= 3.0 < costs[1]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedavg", "fedprox", "ifca:groups=4", "pacfl", "given-groups"])
+def test_a_run_says_what_its_models_cost(method: str) -> None:
+    result = coterie.run(algorithm=method, **SMALL)
+    (entry,) = result.privacy or []
+    assert (entry["what"], entry["unit"], entry["delta"], entry["releases"]) == ("models", "client", 1e-3, 3)
+    assert 7.9 < entry["epsilon"] <= 8
+    grouped = method not in ("fedavg", "fedprox")
+    assert ("who is in which group" in entry["not_covered"]) == grouped
+    assert "who took part" in entry["not_covered"]
+    assert "δ = 0.001 for one client in 3 answers" in " ".join(result.report().split())
+
+
+@pytest.mark.integration
+def test_of_nobody_there_is_noise_and_the_same_again(tmp_path: Path) -> None:
+    """Of 40 clients with coins of 0.02 often nobody comes: the model moves by noise alone, z S/(q n) in each number."""
+    seed = next(seed for seed in range(100) if stream(seed, "coin", 1).random(40).min() >= 0.02)
+    wanted = "epsilon=1,delta=1e-5,clip=2"
+    settings = {**SMALL, "algorithm": "fedavg", "rounds": 1, "fraction": 0.02, "seed": seed, "dp_training": wanted}
+    models = [coterie.run(**settings, out=tmp_path / name).model() for name in ("a", "b")]
+    first, second = ({name: v.detach().numpy() for name, v in m.named_parameters()} for m in models)
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    rare = {**tables(dp_training=wanted), "training": {"rounds": 1, "fraction": 0.02}}
+    made = private_training(make_config(rare), SPEC)
+    assert made is not None
+    expected = made.noise * made.clip / (0.02 * 40)
+    spread = np.concatenate([value.ravel() for value in first.values()]).std()  # the start is small beside it
+    assert spread == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"algorithm": "scaffold"}, "'scaffold' looks at single updates"),
+        ({"algorithm": "cfl"}, "use fedavg or fedprox or pacfl or ifca or given-groups"),
+        ({"algorithm": "pacfl:diversity=2"}, "diversity looks at single clients"),
+        ({"aggregation": "median"}, r"takes the place of \[aggregation\]"),
+        ({"max_weight": 3.0}, r"takes the place of \[aggregation\]"),
+        ({"fraction": None}, "set fraction"),
+        ({"oversample": 0.2}, "by coins: leave out oversample"),
+        ({"dp_training": "epsilon=1,delta=1e-5"}, "epsilon=8,delta=1e-4,clip=1"),
+        ({"dp_training": "epsilon=1,clip=1"}, "epsilon=8,delta=1e-4,clip=1"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=0"}, "clip should be a number greater than 0"),
+        ({"dataset": "digits", "dp_training": "epsilon=1,delta=1e-5,clip=1,min_group=50"}, "fewer than min_group = 50"),
+    ],
+)
+def test_what_is_not_accounted_for_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CoterieError, match=message):
+        coterie.run(**{**SMALL, "algorithm": "fedavg", **settings})
+
+
+@pytest.mark.integration
+def test_more_rounds_would_cost_more(tmp_path: Path) -> None:
+    coterie.run(**SMALL, algorithm="fedavg", out=tmp_path / "run")
+    with pytest.raises(CoterieError, match="more would cost more than it says"):
+        coterie.resume(tmp_path / "run", rounds=5)
