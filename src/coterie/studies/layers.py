@@ -147,7 +147,8 @@ def compare(path: Path, layers: str | None, inputs: int, permission: Permission 
     complete = all(model is not None for model in received)
     config, result = run.config, run.folder.read_result()
     title = [f"{config.algorithm.name} on {config.data.title}", config.partition.name]
-    title += [counted(config.data.clients, "client"), f"after round {run.round}"]
+    title += [] if config.data.clients is None else [counted(config.data.clients, "client")]
+    title += [f"after round {run.round}"]
     return LayerComparison(
         name=str(path),
         title=", ".join(part for part in title if part),
