@@ -12,7 +12,7 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
 from coterie.federation import Federation, saved
-from coterie.messages import Array, ClassCounts, ClassCountsReply, ClientId
+from coterie.messages import Array, ClassCounts, ClassCountsReply, ClientId, Weighing
 
 UNIT = "total variation"
 
@@ -30,6 +30,11 @@ class Fielding(OneShotClustering[Array]):
 
     centres: list[Array] = saved(default_factory=list)
     """The mean label frequencies of each group when groups were last formed."""
+
+    @property
+    def weighing(self) -> Weighing:
+        """In groups clients count by their samples."""
+        return "samples"
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Ask each client how often it has each label, as shares."""

@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.federation import CandidateModels, Federation, Trained
-from coterie.messages import ClientId, Reply
+from coterie.messages import ClientId, Reply, Weighing
 
 
 @algorithm("ifca")
@@ -52,6 +52,11 @@ class IFCA(GroupedMethod):
                 yield reply
 
         self.average(fed, Trained(placed()), self.weights == "equal")
+
+    @property
+    def weighing(self) -> Weighing:
+        """As the options say."""
+        return self.weights
 
     def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""

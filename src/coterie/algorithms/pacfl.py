@@ -15,7 +15,7 @@ from coterie.algorithms.redescribed import Redescribed
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside
 from coterie.clustering.landmarks import Points
 from coterie.federation import Federation, saved
-from coterie.messages import ClientId, Signature, SignatureReply
+from coterie.messages import ClientId, Signature, SignatureReply, Weighing
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure, points, projection, signature_measures, sketch
 
@@ -61,6 +61,11 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
                 return "a threshold in degrees needs whole vectors: leave out sketch, or the threshold"
         both = self.budget is not None and self.signature == "whole"
         return "budget divides vectors among labels, but signature is 'whole': leave one of them out" if both else None
+
+    @property
+    def weighing(self) -> Weighing | None:
+        """In groups clients count by their samples; gradient diversity is of single gradients."""
+        return None if self.diversity else "samples"
 
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import AggregationOptions
 from coterie.federation.evaluation_options import EvaluationOptions
+from coterie.federation.secure_options import SecureOptions
 from coterie.federation.server_optimiser import ServerStep
 from coterie.messages import InputMoments, ModelSpec, Params, Plan
 from coterie.training import CommonTest
@@ -48,6 +49,8 @@ class FederationSettings:
     """What the user asked of methods that form groups."""
     aggregation: AggregationOptions = field(default_factory=AggregationOptions)
     """How what clients trained is put together."""
+    secure: SecureOptions | None = None
+    """How what clients train is summed so that nobody sees a summand; None: it is sent as it is."""
     server_step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards that."""
     drifts: frozenset[int] = frozenset()

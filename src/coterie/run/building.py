@@ -186,6 +186,7 @@ def session(
             max_strikes=config.engine.max_strikes,
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
+            secure=config.aggregation.secure_options(algorithm.weighing),
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),

@@ -4,9 +4,7 @@ Nothing here asks a client or sends anything. Verbs and the federation use it.
 """
 
 from coterie.secure.graph import degree, neighbours, threshold
-from coterie.secure.keys import KEY_BYTES
 from coterie.secure.protocol import (
-    MESSAGE_BYTES,
     Participant,
     PublicKeys,
     TooFewShares,
@@ -16,13 +14,9 @@ from coterie.secure.protocol import (
     reveal,
     share_keys,
 )
-from coterie.secure.shamir import SHARE_BYTES
 from coterie.secure.words import Words, decode, encode, zeros
 
 __all__ = [
-    "KEY_BYTES",
-    "MESSAGE_BYTES",
-    "SHARE_BYTES",
     "Participant",
     "PublicKeys",
     "TooFewShares",

@@ -6,7 +6,6 @@ The package `cryptography` does all of it, and is imported when it is needed: ``
 from typing import NamedTuple
 
 KEY_BYTES = 32
-TAG_BYTES = 16
 ONCE = bytes(12)
 """The nonce: every key encrypts one message."""
 

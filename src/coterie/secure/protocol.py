@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from coterie.secure.graph import threshold
-from coterie.secure.keys import TAG_BYTES, agreed, decrypted, encrypted, new_pair, public_of
+from coterie.secure.keys import agreed, decrypted, encrypted, new_pair, public_of
 from coterie.secure.shamir import SHARE_BYTES, combine, split
 from coterie.secure.words import Words, mask, zeros
 
-MESSAGE_BYTES = 2 * SHARE_BYTES + TAG_BYTES
-"""Of a neighbour's shares of both secrets, encrypted."""
 Graph = Mapping[int, Sequence[int]]
 """The neighbours of each client."""
 
