@@ -23,8 +23,9 @@ class Words(NamedTuple):
 
     def add(self, other: Words, sign: int = 1) -> None:
         """Add other words, or take them away, in place and modulo 2⁶⁴ and 2³²."""
-        for own, others in zip(self, other, strict=True):
-            (np.add if sign > 0 else np.subtract)(own, others, out=own)
+        change = np.add if sign > 0 else np.subtract
+        change(self.wide, other.wide, out=self.wide)
+        change(self.narrow, other.narrow, out=self.narrow)
 
 
 def zeros(wide: int, narrow: int) -> Words:
