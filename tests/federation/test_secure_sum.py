@@ -13,7 +13,8 @@ import coterie
 from coterie.errors import CoterieError
 from coterie.federation.loop import rounds
 from coterie.messages import ClientId, Failure, MaskedReply, Params, Reply, Request, TrainReply
-from coterie.testing import RecordingEngine, outcome, small_federation, small_run
+from coterie.run.progress import Progress
+from coterie.testing import RecordingEngine, needs_nothing_but_messages, outcome, small_federation, small_run
 
 SECURE = {"secure": True, "secure_min": 3}
 UNEQUAL: dict[str, Any] = {
@@ -167,3 +168,50 @@ def test_what_clients_send_is_new_in_every_run_and_the_result_is_not(tmp_path: P
 def test_what_is_refused(settings: dict[str, Any], why: str) -> None:
     with pytest.raises(CoterieError, match=why):
         coterie.run(dataset="digits", **{"secure": True, **settings})
+
+
+class BreaksOff(Progress):
+    """Ends a run after a number of answers."""
+
+    def __init__(self, answers: int) -> None:
+        self.left = answers
+
+    def clients(self, done: int, total: int) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise InterruptedError
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("state", ["auto", "disk"])
+def test_broken_off_in_any_step_it_goes_on_to_the_same_result(tmp_path: Path, state: str) -> None:
+    """With six clients a round of four steps takes 24 answers; the sixth, drawn by the seed, drops out now and then."""
+    settings: dict[str, Any] = {**SECURE, "fraction": 1.0, "rounds": 2, "eval_every": 2, "drop": 0.1, "state": state}
+    whole = outcome(small_run("fedavg", **settings, out=str(tmp_path / "whole")))
+    for answers in (3, 9, 15, 21, 40):
+        folder = tmp_path / str(answers)
+        with pytest.raises(InterruptedError):
+            small_run("fedavg", **settings, out=str(folder), progress=BreaksOff(answers))
+        assert outcome(coterie.resume(folder)) == whole
+    assert not [*tmp_path.glob("*/clients/*/*.session")] or state == "disk"
+
+
+@pytest.mark.integration
+def test_bytes_change_nothing() -> None:
+    """Messages of every step pass through their wire format, as on Flower."""
+    needs_nothing_but_messages("fedavg", Path(), **SECURE, fraction=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fedavg", "pacfl", "ifca", "scaffold"])
+def test_accuracy_is_that_without_masks(method: str) -> None:
+    """Within a point for each of five seeds, and their mean within 0.3; all clients take part."""
+    lost, groups = [], {"groups": 4} if method in ("ifca", "pacfl") else {}
+    for seed in range(5):
+        settings: dict[str, Any] = {"dataset": "digits-rotated", "fraction": 1.0, "rounds": 20, "seed": seed, **groups}
+        plain, secure = (coterie.run(algorithm=method, **settings, **more).accuracy["C"] for more in ({}, SECURE))
+        assert plain is not None
+        assert secure is not None
+        lost.append(100 * (plain - secure))
+    assert max(map(abs, lost)) <= 1, lost
+    assert abs(np.mean(lost)) <= 0.3, lost

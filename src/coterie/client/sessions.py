@@ -81,13 +81,19 @@ class SecureSession:
 
     @classmethod
     def unpack(cls, round: int, content: bytes) -> "SecureSession":
-        """Return what `pack` made bytes of."""
-        told, me = wire.unpack(content), None
-        if kept := told.get("me"):
-            near = {int(j): PublicKeys(*map(bytes.fromhex, keys)) for j, keys in kept["neighbours"].items()}
-            me = Participant(kept["id"], kept["context"], *map(bytes.fromhex, kept["secrets"]), near)
-        answers = {step: (digest, reply) for step, (digest, reply) in told["answers"].items()}
-        return cls(round, me, told["clients"], told["sharers"], told["minimum"], answers)
+        """Return what `pack` made bytes of; refuse other bytes."""
+        me = None
+        try:
+            told = wire.unpack(content)
+            if kept := told.get("me"):
+                near = {int(j): PublicKeys(*map(bytes.fromhex, keys)) for j, keys in kept["neighbours"].items()}
+                me = Participant(kept["id"], kept["context"], *map(bytes.fromhex, kept["secrets"]), near)
+            answers = {step: (str(digest), reply) for step, (digest, reply) in told["answers"].items()}
+            if not all(isinstance(reply, Reply) for _, reply in answers.values()):
+                raise ValueError("an answer is not one")
+            return cls(round, me, tuple(told["clients"]), tuple(told["sharers"]), int(told["minimum"]), answers)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise CoterieError(f"what was kept of the secure sum of round {round} can't be read ({error})") from None
 
 
 def step_of(request: Request) -> str | None:

@@ -49,7 +49,7 @@ class MaskedTrain(Train):
         sent = [request.models[name] for name in ("model", *self.start) if name in request.models]
         return {name: value for model in (template, *sent) for name, value in model.items()}
 
-    def error_in(self, answer: MaskedReply, request: Request, limits: Limits) -> str | None:  # type: ignore[override]
+    def error_in(self, answer: Any, request: Request, limits: Limits) -> str | None:
         """Check how many numbers there are; nothing else can be seen."""
         expected = self.layout(request, limits.template, frozenset(limits.frozen)).sizes if self.send else (0, 0)
         for words, dtype, count in zip((answer.wide, answer.narrow), (np.uint64, np.uint32), expected, strict=True):
@@ -64,5 +64,9 @@ class MaskedTrain(Train):
 
     def restricted(self) -> dict[str, Any]:
         """Return what fixes a training, the smallest number in a sum, how clients count, and the longest update."""
-        masking = {name: getattr(self.masking, name) for name in ("minimum", "weighing", "clip")}
+        masking = {
+            "secure_min": self.masking.minimum,
+            "secure_clip": self.masking.clip,
+            "weighing": self.masking.weighing,
+        }
         return {**super().restricted(), **masking}
