@@ -14,6 +14,7 @@ CORE = {"messages", "similarity", "clustering", "models", "data", "native", "tra
     "engine",
     "results",
     "privacy",
+    "secure",
 }
 ALLOWED: dict[str, set[str]] = {
     "messages": set(),
@@ -22,11 +23,12 @@ ALLOWED: dict[str, set[str]] = {
     "native": set(),
     "coreset": set(),
     "privacy": set(),
+    "secure": set(),
     "models": {"messages"},
     "data": {"similarity", "clustering"},
     "training": {"messages", "models", "native", "privacy"},
-    "client": {"messages", "models", "privacy", "similarity", "training"},
-    "federation": {"messages", "clustering", "models", "training"},
+    "client": {"messages", "models", "privacy", "secure", "similarity", "training"},
+    "federation": {"messages", "clustering", "models", "secure", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "privacy", "training"},
     "engine": {"messages", "models", "federation", "client", "data", "privacy", "training"},
     "results": {"messages", "clustering"},

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from softmax_regression import gradient
 
-from coterie.algorithms.fednova import FedNova, normaliser
+from coterie.algorithms.fednova import FedNova
 from coterie.client import MemoryStore
 from coterie.federation.aggregation import AggregationOptions, Aggregator
 from coterie.federation.loop import rounds
-from coterie.messages import Plan, Schedule, TrainReply
+from coterie.messages import Plan, Schedule, TrainReply, normaliser
 from coterie.run.building import completed, load_data, session
 from coterie.run.settings import settings_to_config
 from coterie.streams import stream

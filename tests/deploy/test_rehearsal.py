@@ -12,7 +12,7 @@ from coterie.client import Policy
 from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import SamplesSection, ServerSection, Terms
 from coterie.federation.loop import rounds
-from coterie.messages import Reply, Request, Standardisation
+from coterie.messages import MaskedTrain, Reply, Request, Standardisation, Train
 from coterie.testing import RecordingEngine, small_federation
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def asked_in_a_run(method: str, options: dict[str, Any]) -> tuple[Terms, list[tuple[Request, int]]]:
+def asked_in_a_run(method: str, options: dict[str, Any], **more: Any) -> tuple[Terms, list[tuple[Request, int]]]:
     """Train clients of different sizes, of which some are absent now and then, and one comes late."""
     settings: dict[str, Any] = {
         "dataset": "digits", "partition": "dirichlet:alpha=0.5", "clients": 8, "rounds": 5, "eval_every": 1,
@@ -51,7 +51,7 @@ def asked_in_a_run(method: str, options: dict[str, Any]) -> tuple[Terms, list[tu
     }  # fmt: skip
     chosen = {**ALGORITHMS[method].traits.battery.get("algorithm_options", {}), **options}
     asked: list[tuple[Request, int]] = []
-    with small_federation(method, **settings, algorithm_options=chosen) as (run, data):
+    with small_federation(method, **settings | more, algorithm_options=chosen) as (run, data):
 
         def note(reply: Reply, request: Request) -> Reply:
             asked.append((request, len(data.train_parts[reply.client])))
@@ -84,3 +84,23 @@ def test_no_honest_request_is_refused(method: str, options: dict[str, Any]) -> N
     assert policy.error_in(replace(request, verbs=()), samples) is not None
     assert Policy.read(json.loads(json.dumps(asdict(policy)))) == policy
     assert all(isinstance(line, str) for line in policy.lines())
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedavg", "ifca", "pacfl"])
+def test_secure_sums_are_asked_for_and_nothing_less_secure(method: str) -> None:
+    pytest.importorskip("cryptography")
+    terms, asked = asked_in_a_run(method, {}, secure=True, secure_min=3, fraction=1.0, drop=0.0)
+    policy = policy_of(terms)
+    assert not {error for request, samples in asked if (error := policy.error_in(request, samples))}
+    request, samples, verb = next(
+        (request, samples, verb)
+        for request, samples in asked
+        for verb in request.verbs
+        if isinstance(verb, MaskedTrain)
+    )
+    for changed in ({"minimum": 4}, {"clip": 1e6}, {"weighing": "equal"}):
+        other = replace(verb, masking=replace(verb.masking, **changed))
+        assert policy.error_in(replace(request, verbs=(other,)), samples) is not None
+    plain = Train(verb.plan, verb.start)
+    assert policy.error_in(replace(request, verbs=(plain,)), samples) is not None

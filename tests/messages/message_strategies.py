@@ -21,9 +21,14 @@ from coterie.messages import (
     Guarantee,
     InputMoments,
     InputMomentsReply,
+    Keys,
+    KeysReply,
     L1Penalty,
     Losses,
     LossesReply,
+    MaskedReply,
+    MaskedTrain,
+    Masking,
     MetaStep,
     Mixture,
     ModelSpec,
@@ -38,11 +43,15 @@ from coterie.messages import (
     Reply,
     Request,
     Schedule,
+    Shares,
+    SharesReply,
     Signature,
     SignatureReply,
     Standardisation,
     Train,
     TrainReply,
+    Unmask,
+    UnmaskReply,
 )
 
 DTYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "?"]
@@ -118,8 +127,28 @@ channels = st.builds(Channels, texts, texts, texts, integers)
 guarantees = st.builds(Guarantee, floats, floats)
 standardisations = st.builds(Standardisation, *[st.lists(floats, **several).map(tuple)] * 2)
 verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
+numbers = st.lists(integers, **several).map(tuple)
+maskings = st.builds(
+    Masking, numbers, integers, st.sampled_from(["samples", "equal", "normalised"]), floats, floats, floats, floats
+)
+training = {
+    "plan": plans,
+    "start": names,
+    "keep": st.booleans(),
+    "send": st.booleans() | names,
+    "purpose": texts,
+}
 KINDS: dict[str, st.SearchStrategy[Any]] = {
-    "Train": st.builds(Train, plan=plans, start=names, keep=st.booleans(), send=st.booleans() | names, purpose=texts),
+    "Train": st.builds(Train, **training),
+    "MaskedTrain": st.builds(MaskedTrain, **training, masking=maskings),
+    "Masking": maskings,
+    "Keys": st.builds(Keys),
+    "Shares": st.builds(Shares, numbers, names, names),
+    "Unmask": st.builds(Unmask, numbers, names),
+    "Keys advertised": st.builds(KeysReply, texts, texts),
+    "Shares made": st.builds(SharesReply, names),
+    "Masked": st.builds(MaskedReply, arrays, arrays),
+    "Shares given": st.builds(UnmaskReply, names),
     "Evaluate": st.builds(
         Evaluate, texts | names, parts, floats, offsets, st.sampled_from([None, True]), st.none() | texts
     ),
@@ -185,8 +214,10 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Plan": plans,
     "ModelSpec": specs,
 }
-VERBS = ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Moments", "InputMoments")
-ANSWERS = ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned", "Described", "Measured")
+SECURE = ("Keys", "Shares", "MaskedTrain", "Unmask")
+VERBS = ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Moments", "InputMoments", *SECURE)
+SECURED = ("Keys advertised", "Shares made", "Masked", "Shares given")
+ANSWERS = ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned", "Described", "Measured", *SECURED)
 verbs, answers = (st.one_of([KINDS[name] for name in names]) for names in (VERBS, ANSWERS))
 KINDS["Request"] = requests = st.builds(
     Request, integers, integers, specs, st.lists(verbs, **several).map(tuple),

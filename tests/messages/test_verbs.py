@@ -229,6 +229,10 @@ def test_names_on_the_wire_stay() -> None:
         "PruneReply": "Pruned",
         "MomentsReply": "Described",
         "InputMomentsReply": "Measured",
+        "KeysReply": "Keys advertised",
+        "SharesReply": "Shares made",
+        "MaskedReply": "Masked",
+        "UnmaskReply": "Shares given",
     }
     assert {"Channels", "Plan", "Schedule", "Anchor", "Curriculum"} < set(wire.CLASSES)
 

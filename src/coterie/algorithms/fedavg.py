@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coterie.algorithms import algorithm
 from coterie.federation import Algorithm, Answers, Federation, Trained, saved
-from coterie.messages import Array, ClientId, Params, Plan, Request, Train
+from coterie.messages import Array, ClientId, Params, Plan, Request, Train, Weighing
 
 
 @algorithm("fedavg")
@@ -41,6 +41,11 @@ class FedAvg(Algorithm):
     def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """WAvg: the mean weighted by samples, or the rule of ``[aggregation]``."""
         return fed.average(trained, self.model)
+
+    @property
+    def weighing(self) -> Weighing:
+        """Clients count by their samples."""
+        return "samples"
 
     def model_for(self, client: ClientId) -> Params:
         """Everyone receives θ."""

@@ -12,7 +12,7 @@ from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Rule, RuleSupport
 from coterie.clustering.landmarks import Points
 from coterie.federation import Federation
-from coterie.messages import Array, ClientId, Params, Train, TrainReply, update
+from coterie.messages import Array, ClientId, Params, Train, TrainReply, Weighing, update
 
 UNIT = "of weights"
 
@@ -29,6 +29,11 @@ class FedClust(OneShotClustering[Array]):
     )
 
     warmup: Annotated[int, Ge(1), "local epochs after which the last layer is compared"] = 10
+
+    @property
+    def weighing(self) -> Weighing:
+        """In groups clients count by their samples."""
+        return "samples"
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Ask each client to train from θ⁰, and for the last layer of that only."""

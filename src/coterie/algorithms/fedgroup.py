@@ -20,6 +20,7 @@ from coterie.messages import (
     Plan,
     Train,
     TrainReply,
+    Weighing,
     distance,
     frozen,
     update,
@@ -94,6 +95,11 @@ class FedGroup(GroupedMethod):
         if self.eta_g and not self.server_step.takes_means:
             return "eta_g is a server's step of its own: leave it out, or the server's optimiser"
         return super().error_in_server_step()
+
+    @property
+    def weighing(self) -> Weighing | None:
+        """In groups clients count by their samples, unless single ones go on from what they pre-trained."""
+        return None if self.continue_pretraining else "samples"
 
     def begin(self, fed: Federation) -> None:
         """Cold start of the groups; that of other clients waits until they are selected, unless it is eager."""

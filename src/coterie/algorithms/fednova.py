@@ -8,23 +8,8 @@ import numpy as np
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
 from coterie.federation import Answers, Contribution, Federation, Fold
-from coterie.messages import Array, ClientId, Params, Plan, TrainReply, frozen
+from coterie.messages import Array, ClientId, Params, TrainReply, Weighing, frozen, normaliser
 from coterie.messages.params import STATISTICS
-
-
-def normaliser(steps: int, plan: Plan) -> float:
-    """Return a_i = ‖a‖₁, a_k = Σ_{s ≥ k} ρ^(s−k) η_s/η_0: the weights that local SGD with momentum gives its gradients.
-
-    >>> from coterie.messages import Schedule
-    >>> normaliser(3, Plan(Schedule(0.1))), normaliser(2, Plan(Schedule(0.1), momentum=0.5))
-    (3.0, 2.5)
-    """
-    rho, few = plan.momentum, min(steps, 10**6)
-    if not plan.lr.decay:
-        return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
-    first = sum(plan.lr.at(s) / plan.lr.at(0) * (1 - rho ** (s + 1)) / (1 - rho) for s in range(few))
-    rest = plan.lr.path(steps) - plan.lr.path(few) if steps > few else 0.0  # where ρ^s is 0
-    return first + rest / plan.lr.at(0) / (1 - rho)
 
 
 @algorithm("fednova")
@@ -35,6 +20,11 @@ class FedNova(FedAvg):
     def error_in_optimiser(self, name: str) -> str | None:
         """a_i is known of SGD only."""
         return None if name == "sgd" else f"the weights that {name} gives to gradients in an update have no formula"
+
+    @property
+    def weighing(self) -> Weighing:
+        """Updates count over their normalisers; clients divide by them where only sums are seen."""
+        return "normalised"
 
     def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """θ ← θ − (Σ p_i a_i) Σ p_i (θ − θ_i)/a_i, with p_i = n_i/Σn; statistics of BatchNorm are averaged by p.

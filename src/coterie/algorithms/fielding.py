@@ -13,7 +13,7 @@ from coterie.algorithms.one_shot import Floats, OneShotClustering
 from coterie.clustering import Grouping, Rule, RuleSupport
 from coterie.errors import counted
 from coterie.federation import Federation, saved
-from coterie.messages import Array, ClassCounts, ClassCountsReply, ClientId
+from coterie.messages import Array, ClassCounts, ClassCountsReply, ClientId, Weighing
 
 UNIT = "total variation"
 
@@ -37,6 +37,11 @@ class Fielding(OneShotClustering[Array]):
         return (
             "it asks for label counts in every round, so that noise moves clients and is charged each time: use pacfl"
         )
+
+    @property
+    def weighing(self) -> Weighing:
+        """In groups clients count by their samples."""
+        return "samples"
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Array]:
         """Ask each client how often it has each label, as shares."""

@@ -28,6 +28,7 @@ from coterie.messages import (
     Train,
     TrainReply,
     Verb,
+    Weighing,
     distance,
     update,
 )
@@ -102,6 +103,11 @@ class FLAG(Redescribed[Description]):
         if options.threshold is not None and not 0 <= options.threshold <= 1:
             return f"a threshold of flag is a share of the largest angle, 0 to 1, got {options.threshold:g}: write 0.6"
         return None
+
+    @property
+    def weighing(self) -> Weighing:
+        """In groups clients count by their samples."""
+        return "samples"
 
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Description]:
         """Ask each client for U_ic of its classes c, its class counts n_ic, and Δ_i after some epochs from θ⁰."""

@@ -12,7 +12,7 @@ from coterie.algorithms.grouped import GroupedMethod
 from coterie.bounded import parse_json, read_text
 from coterie.errors import CoterieError, one_line
 from coterie.federation import ClientSampler, Federation, saved
-from coterie.messages import ClientId, ModelSpec
+from coterie.messages import ClientId, ModelSpec, Weighing
 from coterie.registry import Check, FileName
 
 KINDS = "write data, one, the groups of clients 0, 1, … as in 0+0+1+1, or file=groups.csv"
@@ -80,6 +80,11 @@ class GivenGroups(GroupedMethod):
         """Groups come from one place."""
         if self.file and self.groups_of != "data":
             raise CoterieError("given-groups: file and groups_of both say who is in which group: leave one of them out")
+
+    @property
+    def weighing(self) -> Weighing:
+        """In groups clients count by their samples."""
+        return "samples"
 
     def begin(self, fed: Federation) -> None:
         """θ_z ← θ⁰ for all groups z that are named."""

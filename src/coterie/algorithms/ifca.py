@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
 from coterie.federation import CandidateModels, Federation, Trained
-from coterie.messages import ClientId, Reply
+from coterie.messages import ClientId, Reply, Weighing
 
 
 @algorithm("ifca")
@@ -56,6 +56,11 @@ class IFCA(GroupedMethod):
     def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
         """Who chooses which group is not public: as many are expected of each."""
         return dict.fromkeys(range(len(self.models)), len(fed.trainable) / len(self.models))
+
+    @property
+    def weighing(self) -> Weighing:
+        """As the options say."""
+        return self.weights
 
     def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""

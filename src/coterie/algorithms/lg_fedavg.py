@@ -10,7 +10,7 @@ from coterie.algorithms import algorithm
 from coterie.algorithms.shared_layers import PartlyShared, chosen, cuts, last_layers
 from coterie.errors import CoterieError
 from coterie.federation import ClientSampler, Federation, ServedModel, Trained, as_request, saved
-from coterie.messages import ClientId, ModelSpec, Params, Request, Train, frozen
+from coterie.messages import ClientId, ModelSpec, Params, Request, Train, Weighing, frozen
 
 
 @algorithm("lg-fedavg")
@@ -68,6 +68,11 @@ class LGFedAvg(PartlyShared):
         trained = self.train(fed, cohort, Train(fed.plan, send=tuple(self.layers)))
         self.layers = self.mean(fed, trained) or self.layers
         self.begun |= {*trained.clients}
+
+    @property
+    def weighing(self) -> Weighing:
+        """As the options say."""
+        return self.weights
 
     def mean(self, fed: Federation, trained: Trained) -> Params:
         """Return the mean of what clients send back, weighted by samples or equally; nothing if nobody does."""

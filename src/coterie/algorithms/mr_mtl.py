@@ -8,7 +8,7 @@ from annotated_types import Ge
 from coterie.algorithms import algorithm
 from coterie.algorithms.fedavg import FedAvg
 from coterie.federation import Answers, Federation
-from coterie.messages import Anchor, Array, Plan, Request, Train
+from coterie.messages import Anchor, Array, Plan, Request, Train, Weighing
 
 
 @algorithm("mr-mtl")
@@ -27,6 +27,11 @@ class MRMTL(FedAvg):
         return replace(fed.plan, anchors=(Anchor("model", self.lam),))
 
     newcomer_plan = plan
+
+    @property
+    def weighing(self) -> Weighing:
+        """All count alike."""
+        return "equal"
 
     def aggregate(self, fed: Federation, trained: Answers) -> dict[str, Array]:
         """w̄ ← Σ w_i / n: all count alike."""

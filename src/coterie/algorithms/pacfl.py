@@ -15,7 +15,7 @@ from coterie.algorithms.redescribed import Redescribed
 from coterie.clustering import GroupingOptions, Rule, RuleSupport, noise, noise_beside, wide_halves
 from coterie.clustering.landmarks import Points
 from coterie.federation import Federation, saved
-from coterie.messages import ClientId, Signature, SignatureReply
+from coterie.messages import ClientId, Signature, SignatureReply, Weighing
 from coterie.privacy import mapped_shape
 from coterie.registry import Check
 from coterie.similarity import MEASURES, error_in_signature_measure, points, projection, signature_measures, sketch
@@ -69,6 +69,11 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
             return "inputs = 'normalised' looks at samples by their mean and deviation, which are not public"
         other = [key for key, value in (("budget", self.budget), ("sketch", self.sketch)) if value]
         return f"{other[0]} is of signatures without noise: leave it out" if other else None
+
+    @property
+    def weighing(self) -> Weighing | None:
+        """In groups clients count by their samples; gradient diversity is of single gradients."""
+        return None if self.diversity else "samples"
 
     def rule(self, fed: Federation) -> Rule:
         """The calibrated cut, unless another was asked for; how many samples clients have is no matter if private."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, ClientSampler, Federation, ServedModel, SharedLayers, Trained, saved
-from coterie.messages import ClientId, ModelSpec, Params, Train
+from coterie.messages import ClientId, ModelSpec, Params, Train, Weighing
 from coterie.models import initial
 from coterie.models.learning import learning
 
@@ -43,6 +43,11 @@ class PartlyShared(Algorithm):
     def verbs(self, fed: Federation) -> tuple[Train, ...]:
         """Return what a client of the cohort does; the last training sends the shared layers back."""
         return (Train(fed.plan, start=("own", "model"), send=tuple(self.layers)),)
+
+    @property
+    def weighing(self) -> Weighing:
+        """Clients count by their samples."""
+        return "samples"
 
     def model_for(self, client: ClientId) -> ServedModel:
         """Return the shared layers, to lay over the client's own."""

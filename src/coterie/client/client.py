@@ -8,6 +8,7 @@ from coterie.client.data import LocalData
 from coterie.client.protection import UNPROTECTED, Protection, Withheld
 from coterie.client.releases import NO_TERMS, PrivacyTerms
 from coterie.client.request_handler import RequestHandler
+from coterie.client.sessions import opened
 from coterie.client.store import Store
 from coterie.client.verbs import HANDLERS, Done, Work
 from coterie.messages import Answer, ClientId, Failure, Reply, Request
@@ -42,10 +43,16 @@ class Client:
 
     def answering(self, request: Request) -> Generator[Work, Done, Reply | Failure]:
         """Answer as `answer` does, but yield each training and sketch that it takes, and be sent its outcome."""
+        try:
+            session = opened(self._store.sessions, self.id, request)
+            if session is not None and (known := session.answered(request)) is not None:
+                return known
+        except Withheld as reason:
+            return Failure(self.id, request.round, "withheld", str(reason))
         data = self.data_at(request.round).standardised(request.standardisation)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
-        handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection, self.terms)
+        handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection, self.terms, session)
         answers: list[Answer] = []
         try:
             for verb in request.verbs:  # before anything is charged
@@ -59,7 +66,11 @@ class Client:
             return Failure(self.id, request.round, "withheld", str(reason))
         if handler.new_state is not None:
             self._store.save(self.id, request.round, handler.new_state)
-        return Reply(self.id, request.round, tuple(answers))
+        reply = Reply(self.id, request.round, tuple(answers))
+        if session is not None:  # on disk before it is answered, and after the state that it goes with
+            session.note(request, reply)
+            self._store.sessions.save(self.id, request.round, session.pack())
+        return reply
 
 
 def answer_together(

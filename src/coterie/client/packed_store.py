@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from coterie.bounded import open_file, read_tensors_at
+from coterie.client.sessions import MemorySessions
 from coterie.client.store import (
     GENERATIONS,
     DiskStore,
@@ -75,6 +76,7 @@ class PackedStore:
         """With `durable` a saved state survives a power cut too; each save then waits for the disk."""
         self.folder = folder
         self._flush: Flush = "folder" if durable else "nothing"
+        self.sessions = MemorySessions()  # one process writes, and a kill ends its clients too
         self._lock = threading.RLock()
         self._opened = False
         self._states: dict[ClientId, tuple[Record, ...]] = {}

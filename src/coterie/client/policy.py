@@ -14,7 +14,10 @@ from coterie.messages.params import SENT_IF_SET
 
 MORE = 2
 """How many times more requests a round may have than one of the rehearsal."""
-HOLDOUTS = (("train", "holdout"), ("evaluate", "share"), ("losses", "share"), ("prune", "share"))
+HOLDOUTS = (
+    *(("train", "holdout"), ("maskedtrain", "holdout")),
+    *(("evaluate", "share"), ("losses", "share"), ("prune", "share")),
+)
 """Where verbs name the share of training samples that is held out."""
 
 

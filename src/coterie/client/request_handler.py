@@ -9,6 +9,7 @@ from typing import Literal
 from coterie.client.data import LocalData
 from coterie.client.protection import Protection
 from coterie.client.releases import NO_TERMS, A, PrivacyTerms
+from coterie.client.sessions import SecureSession
 from coterie.client.store import State
 from coterie.messages import Array, ClientId, LabelOffset, Params, Request, Verb
 from coterie.messages.envelope import Part
@@ -33,6 +34,7 @@ class RequestHandler:
         state: State,
         protection: Protection,
         terms: PrivacyTerms = NO_TERMS,
+        session: SecureSession | None = None,
     ) -> None:
         self.id, self.data, self.trainer, self.request, self.protection = id, data, trainer, request, protection
         self.terms = terms
@@ -42,6 +44,14 @@ class RequestHandler:
         """What the client keeps once all verbs are answered; None where nothing is to be kept."""
         self.made: dict[str, Params] = {}
         """The models that the verbs so far have made for later ones, by name."""
+        self._session = session
+
+    @property
+    def session(self) -> SecureSession:
+        """What the client keeps between the steps of a secure sum, where the request is one of these."""
+        if self._session is None:
+            raise TypeError("a verb that takes part in a secure sum is one of SECURE")
+        return self._session
 
     def keep(self, changed: State) -> None:
         """Replace parts of the state, from now on and for good."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from coterie.bounded import parse_json, read_tensors
+from coterie.client.sessions import MemorySessions, SessionFiles, Sessions
 from coterie.errors import CoterieError, one_line
 from coterie.files import UNSEALED, Flush, flush_folder, make_folder, remove, seal, sealed, write_whole
 from coterie.messages import Array, ClientId, Params
@@ -28,6 +29,11 @@ _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.safetensors")
 
 class Store(Protocol):
     """Client states by client and round; one client is used by one thread at a time."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """Where clients keep what they need between the steps of a secure sum."""
+        ...
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`; empty if there is none."""
@@ -65,6 +71,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._states: dict[ClientId, dict[int, State]] = {}
+        self.sessions: Sessions = MemorySessions()
 
     def load(self, client: ClientId, before: int) -> State:
         """Return the latest state of a round earlier than `before`."""
@@ -86,6 +93,7 @@ class DiskStore:
         """With `durable` a saved state survives a power cut too; each save then waits for the disk."""
         self.folder = folder
         self._flush: Flush = "folder" if durable else "nothing"
+        self.sessions = SessionFiles(folder, durable)
         self._known: dict[ClientId, Stamp] = {}
         """The latest states that this process has saved or was told to go on from; others may have saved later ones."""
 
@@ -154,6 +162,7 @@ class DiskStore:
                     remove(self._path(client, round))
             for part in (self.folder / str(client)).glob("*.part"):
                 remove(part)
+        self.sessions.forget(self.clients())
 
     def _read(self, client: ClientId, round: int) -> tuple[bytes, str]:
         """Return the bytes of a state, and their digest; refuse those that are not what was written."""
@@ -190,6 +199,7 @@ class CachedStore:
 
     def __init__(self, disk: StateFiles) -> None:
         self.disk, self._memory = disk, MemoryStore()
+        self.sessions = self._memory.sessions
 
     @cached_property
     def _from_before(self) -> set[ClientId]:

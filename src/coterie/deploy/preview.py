@@ -104,7 +104,9 @@ def outgoing_answers(terms: Terms, local: LocalData, site: SiteSection) -> tuple
     The first site is this one, and so is the last, which comes late, to show what newcomers send. Those in between only
     make the federation as large as it will be: how many models a site compares may depend on it.
     """
-    founders = min(terms.server.min_clients, MOST_FOUNDERS)
+    founders, aggregation = min(terms.server.min_clients, MOST_FOUNDERS), terms.config.aggregation
+    if aggregation.secure:
+        founders = max(founders, aggregation.secure_min)  # or no sum would be unmasked
     few = np.resize(local.train, FEW), local.test[:FEW]
     parts = [(local.train, local.test), *[few] * (founders - 1), (local.train, local.test)]
     answers: dict[tuple[Any, ...], OutgoingAnswer] = {}

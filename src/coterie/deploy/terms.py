@@ -156,9 +156,12 @@ def read_terms(folder: Path) -> Terms:
             raise CoterieError(f"[{section}] is for simulations: leave it out (in {path})")
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
+    secure = isinstance(tables.get("aggregation"), dict) and tables["aggregation"].get("secure") is True
     for section, defaults in {"engine": {"name": "flower"}, **PROTECTING}.items():
         if not isinstance(tables.setdefault(section, {}), dict):
             raise CoterieError(f"'{section}' in {path} should be a table: write [{section}] and its keys below it")
+        if section == "aggregation" and secure:
+            defaults = {**defaults, "rule": "mean"}  # sites themselves clip, to secure_clip
         tables[section] = {**defaults, **tables[section]}
     run = tables["run"]
     if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it

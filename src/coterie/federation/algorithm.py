@@ -11,7 +11,7 @@ from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
 from coterie.federation.server_optimiser import ServerOptions
 from coterie.federation.state import Resumable
-from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan, Request
+from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan, Request, Weighing
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -154,6 +154,14 @@ class Algorithm(CommonOptions, Resumable, ABC):
 
     def error_in_optimiser(self, name: str) -> str | None:
         """Say why it is not defined where clients train with this optimiser, as ``adam``, or None."""
+        return None
+
+    @property
+    def weighing(self) -> Weighing | None:
+        """How clients count in its means, if means are all that it makes of what clients train in a round.
+
+        Then it can work with secure sums. None: it looks at what single clients trained.
+        """
         return None
 
     def adaptation(self, fed: Federation) -> Plan | None:

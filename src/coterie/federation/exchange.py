@@ -18,6 +18,7 @@ from coterie.messages import (
     ClientId,
     Failure,
     Limits,
+    MaskedReply,
     Params,
     Reply,
     Request,
@@ -151,7 +152,9 @@ class Exchange:
         said = dict.fromkeys(notice for part in answer.answers for notice in part.notices())
         self.notices += [Failure(client, self.round, "withheld", notice) for notice in said]
         self.valid.add(client)
-        if any(isinstance(part, TrainReply) and part.steps for part in answer.answers):
+        if any(
+            isinstance(part, MaskedReply) or (isinstance(part, TrainReply) and part.steps) for part in answer.answers
+        ):
             self.trained.add(client)
         return completed(request, answer, limits.template) if frozen else answer
 

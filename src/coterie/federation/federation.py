@@ -19,6 +19,7 @@ from coterie.federation.fold import average
 from coterie.federation.membership import Membership, Roster
 from coterie.federation.request_checks import check_learning, check_requests, check_verbs, kind_of
 from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share, order_of_cohorts
+from coterie.federation.secure_sum import secure_replies, sends_update
 from coterie.federation.settings import FederationSettings, ServerData
 from coterie.federation.spool import Spool
 from coterie.federation.trained import Answers
@@ -278,8 +279,11 @@ class Federation:
     def replies(self, requests: Mapping[ClientId, Request]) -> Iterator[Reply]:
         """Send requests and yield the same replies one after another, as they come; none of them is kept.
 
-        Requests are sent when the first reply is wanted. Go through all: at the end of it events are noted.
+        Requests are sent when the first reply is wanted. Go through all: at the end of it events are noted. Where sums
+        are secure, what a group trained is its mean, in the name of each of its clients that are in the sum.
         """
+        if self.settings.secure is not None and any(sends_update(request) for request in requests.values()):
+            return secure_replies(self, requests, self.settings.secure)
         return self._exchange(requests, Spool(self.settings.scratch))
 
     def _exchange(self, requests: Mapping[ClientId, Request], spool: Spool) -> Iterator[Reply]:

@@ -11,6 +11,7 @@ from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import AggregationOptions
 from coterie.federation.evaluation_options import EvaluationOptions
 from coterie.federation.private_mean import PrivateTraining
+from coterie.federation.secure_options import SecureOptions
 from coterie.federation.server_optimiser import ServerStep
 from coterie.messages import Guarantee, InputMoments, ModelSpec, Params, Plan
 from coterie.training import CommonTest
@@ -53,6 +54,8 @@ class FederationSettings:
     """How private clients' descriptions of themselves are; None: not at all."""
     private_training: PrivateTraining | None = None
     """How models are made private, in place of `aggregation`; None: they are not."""
+    secure: SecureOptions | None = None
+    """How what clients train is summed so that nobody sees a summand; None: it is sent as it is."""
     server_step: ServerStep = field(default_factory=ServerStep)
     """How the server goes from its models towards that."""
     drifts: frozenset[int] = frozenset()

@@ -1,7 +1,7 @@
 """What a round of local training looked like from the server."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.federation.served_model import ServedModel, single
@@ -82,6 +82,10 @@ class Training:
                 self.losses.append((reply.client, answer.loss))
                 if _is_returned(verb) and self.asked_bytes <= MOST_RETURNED:
                     self.returned[reply.client] = answer.params
+
+    def note_sum(self, clients: Iterable[ClientId], loss: float) -> None:
+        """Add the mean loss of clients of whom nothing else is known, in the name of each."""
+        self.losses += [(client, loss) for client in clients]
 
 
 def _is_returned(verb: Verb) -> bool:

@@ -91,6 +91,16 @@ def error_in_integers(name: str, values: Array, low: int, high: int) -> str | No
     return None
 
 
+def error_in_hex(name: str, text: str, length: int) -> str | None:
+    """Say what is wrong with so many bytes in hexadecimal digits.
+
+    >>> error_in_hex("a key", "0g", 1)
+    'a key is not 1 bytes in hexadecimal digits'
+    """
+    sound = len(text) == 2 * length and all(digit in "0123456789abcdef" for digit in text)
+    return None if sound else f"{name} is not {length} bytes in hexadecimal digits"
+
+
 def error_in_tensors(params: Params, names: Iterable[str], template: Params) -> str | None:
     """Say what is wrong with tensors that should have these names, and the types and shapes of the template."""
     expected = set(names)

@@ -277,3 +277,17 @@ def total_steps(samples: int, plan: Plan) -> int:
     if samples == 0 and plan.private is None:  # private steps are made of noise alone, where there are no samples
         return 0
     return plan.epochs * steps_per_epoch(samples, plan) if plan.steps is None else plan.steps
+
+
+def normaliser(steps: int, plan: Plan) -> float:
+    """Return FedNova's a_i = Σ_k a_k, a_k = Σ_{s ≥ k} ρ^(s−k) η_s/η_0: how often local SGD counts its gradients.
+
+    >>> normaliser(3, Plan(Schedule(0.1))), normaliser(2, Plan(Schedule(0.1), momentum=0.5))
+    (3.0, 2.5)
+    """
+    rho, few = plan.momentum, min(steps, 10**6)
+    if not plan.lr.decay:
+        return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
+    first = sum(plan.lr.at(s) / plan.lr.at(0) * (1 - rho ** (s + 1)) / (1 - rho) for s in range(few))
+    rest = plan.lr.path(steps) - plan.lr.path(few) if steps > few else 0.0  # where ρ^s is 0
+    return first + rest / plan.lr.at(0) / (1 - rho)

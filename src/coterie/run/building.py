@@ -190,6 +190,7 @@ def session(
             aggregation=config.aggregation.options(),
             dp_signature=config.privacy.signature,
             private_training=private_training(config, spec),
+            secure=config.aggregation.secure_options(algorithm.weighing),
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),

@@ -9,8 +9,10 @@ from pydantic import field_validator, model_validator
 
 from coterie.engine.faults import Lie
 from coterie.federation.aggregation import AggregationOptions, AggregationRule, Mixing
-from coterie.messages import VERBS, Guarantee
+from coterie.federation.secure_options import SecureOptions
+from coterie.messages import VERBS, Guarantee, Weighing
 from coterie.messages.limits import MOST_SAMPLES
+from coterie.messages.masking import LEAST
 from coterie.privacy.gaussian import check_guarantee
 from coterie.privacy.ledger import PrivacyLimit
 from coterie.run.config_base import MOST, ConfigSection, setting
@@ -50,9 +52,21 @@ class AggregationSection(ConfigSection):
         None, "no client counts for more than this multiple of the median number of samples", ge=1
     )
 
+    secure: bool = setting(
+        False,
+        "sum what clients train under masks inside each group, so that the server sees no single update (SecAgg+; "
+        "pip install 'coterie[secure]')",
+    )
+    secure_min: int = setting(5, "secure: with fewer clients in a sum it stays masked", ge=LEAST, le=MOST)
+    secure_clip: float = setting(100.0, "secure: clients clip updates to this norm", gt=0, le=1e9)
+
     def options(self) -> AggregationOptions:
         """Return the options as the federation sees them."""
-        return AggregationOptions(**self.model_dump())
+        return AggregationOptions(**self.model_dump(exclude={"secure", "secure_min", "secure_clip"}))
+
+    def secure_options(self, weighing: Weighing | None) -> SecureOptions | None:
+        """Return what is asked of secure sums, where there are some; `weighing` is how the method's clients count."""
+        return SecureOptions(self.secure_min, self.secure_clip, weighing) if self.secure and weighing else None
 
 
 class FaultsSection(ConfigSection):

@@ -130,6 +130,14 @@ class SharedSettings(TypedDict, total=False):
     """Clients that declare more training samples are left out."""
     max_weight: Real | None
     """No client counts for more than this multiple of the median number of samples."""
+    secure: bool
+    """Sum what clients train under masks inside each group, so that the server sees no single update (SecAgg+; pip
+    install 'coterie[secure]'); by default false.
+    """
+    secure_min: Int
+    """Secure: with fewer clients in a sum it stays masked; by default 5."""
+    secure_clip: Real
+    """Secure: clients clip updates to this norm; by default 100.0."""
 
     # Clients that come late.
     newcomers: Real
@@ -326,6 +334,9 @@ DEFAULTS: dict[str, Any] = {
     "assumed_liars": None,
     "max_samples": None,
     "max_weight": None,
+    "secure": False,
+    "secure_min": 5,
+    "secure_clip": 100.0,
     "newcomers": 0.0,
     "newcomer_draw": "random",
     "join_at": None,

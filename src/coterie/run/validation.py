@@ -7,6 +7,7 @@ What passes is complete but for what only the data can tell (number of clients, 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import ValidationError
@@ -101,6 +102,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
         _check_private_training(config)
     with _place_in_errors(origins, "training", "clip"):
         _check_clipping(config, method)
+    with _place_in_errors(origins, "aggregation", "secure"):
+        _check_secure(config, method)
     with _place_in_errors(origins, "evaluation", "metric"):
         METRICS[config.evaluation.metric]
     if method.needs_server_data == "reserved":
@@ -210,6 +213,29 @@ def _check_clipping(config: Config, method: Algorithm) -> None:
         raise CoterieError(
             f"clipping is of one gradient a step, and method '{config.algorithm.name}' has several: leave it out"
         )
+
+
+def _check_secure(config: Config, method: Algorithm) -> None:
+    """Refuse what needs to see what single clients trained, where only sums are seen."""
+    aggregation, faults, name = config.aggregation, config.faults, config.algorithm.name
+    if not aggregation.secure:
+        return
+    if find_spec("cryptography") is None:
+        raise CoterieError("secure sums need the package cryptography: pip install 'coterie[secure]'")
+    if method.weighing is None:
+        raise CoterieError(
+            f"method '{name}' looks at what single clients trained, as it is with these options, and secure sums hide "
+            "that: leave out secure, or use one that averages in groups, as pacfl, ifca or fedavg"
+        )
+    if aggregation.rule != "mean":
+        raise CoterieError(
+            f"aggregation = '{aggregation.rule}' compares single updates, which secure sums hide: write --aggregation "
+            "mean; clients themselves clip updates to secure_clip"
+        )
+    if config.engine.oversample:
+        raise CoterieError("oversample leaves out clients that have sent their masked updates: leave it out, or secure")
+    if (faults.hostile or faults.liars) and faults.hostile_kind != "nonsense":
+        raise CoterieError(f"hostile_kind '{faults.hostile_kind}' is not played under masks: leave it out, or secure")
 
 
 def _check_loss(config: Config, method: Algorithm, network: Mapping[str, Any]) -> None:

@@ -16,11 +16,20 @@ from coterie.messages.envelope import Verb
 from coterie.messages.verbs.class_counts import ClassCounts
 from coterie.messages.verbs.evaluate import Evaluate
 from coterie.messages.verbs.input_moments import InputMoments
+from coterie.messages.verbs.keys import Keys
 from coterie.messages.verbs.losses import Losses
+from coterie.messages.verbs.masked_train import MaskedTrain
 from coterie.messages.verbs.moments import Moments
 from coterie.messages.verbs.prune import Prune
+from coterie.messages.verbs.shares import Shares
 from coterie.messages.verbs.signature import Signature
 from coterie.messages.verbs.train import Train
+from coterie.messages.verbs.unmask import Unmask
 
-VERBS: tuple[type[Verb], ...] = (Train, Evaluate, Losses, Signature, ClassCounts, Prune, Moments, InputMoments)
+SECURE: tuple[type[Verb], ...] = (Keys, Shares, MaskedTrain, Unmask)
+"""The steps of a secure sum, in order."""
+VERBS: tuple[type[Verb], ...] = (
+    *(Train, Evaluate, Losses, Signature, ClassCounts, Prune, Moments, InputMoments),
+    *SECURE,
+)
 """The one list of verbs: the wire, the checks of requests and replies, and the client go by it."""

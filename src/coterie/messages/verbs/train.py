@@ -58,8 +58,11 @@ class TrainReply(Answer):
 class Train(Verb):
     """Train locally by a plan."""
 
-    answer_type = TrainReply
-    parts = (Plan, Schedule, Anchor, Curriculum, MetaStep, L1Penalty, Mixture, ProximalSteps, Optimiser, PrivateSteps)
+    answer_type: ClassVar[type[Answer]] = TrainReply
+    parts: ClassVar[tuple[type, ...]] = (
+        *(Plan, Schedule, Anchor, Curriculum, MetaStep),
+        *(L1Penalty, Mixture, ProximalSteps, Optimiser, PrivateSteps),
+    )
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
         "epoch": "let the plan of the Train before it have snapshots=({},)",
@@ -81,7 +84,7 @@ class Train(Verb):
             return dict(params) if self.send else {}
         return {name: value for name, value in params.items() if name.startswith(self.send)}
 
-    def error_in(self, answer: TrainReply, request: Request, limits: Limits) -> str | None:
+    def error_in(self, answer: Any, request: Request, limits: Limits) -> str | None:
         """Check the numbers, the steps against the plan, the tensors, and the control against what was trained."""
         samples, steps, plan = answer.samples, answer.steps, self.plan
         if error := error_in_counts(samples=samples, steps=steps) or error_in_losses(answer.loss):

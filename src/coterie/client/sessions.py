@@ -1,0 +1,211 @@
+"""What a client keeps between the steps of a secure sum, and after it: its secrets, and what it has answered.
+
+A step that is asked again is answered with the same bytes, whatever has changed since; with another question it is
+refused. So no two sums of a round differ by one client. It is kept before it is answered. The secrets go with the last
+answer, or when a later round begins; what is left then says that the round is over.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from coterie.bounded import read_bytes
+from coterie.client.protection import Withheld
+from coterie.errors import CoterieError
+from coterie.files import Flush, make_folder, remove, seal, write_whole
+from coterie.messages import SECURE, ClientId, MaskedTrain, Reply, Request, wire
+from coterie.secure import Participant, PublicKeys
+
+LARGEST = 2**33
+_NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.session")
+OVER = b""
+"""What is kept of a round that is over."""
+
+
+@dataclass
+class SecureSession:
+    """One client's part in the secure sum of one round."""
+
+    round: int
+    me: Participant | None = None
+    """Its secrets; None before the first step, and after the last."""
+    clients: tuple[int, ...] = ()
+    """Who advertised keys (U1)."""
+    sharers: tuple[int, ...] = ()
+    """Who shared secrets (U2)."""
+    minimum: int = 0
+    """The smallest number of survivors."""
+    answers: dict[str, tuple[str, Reply]] = field(default_factory=dict)
+    """By step: the digest of the question, and what was answered."""
+
+    @property
+    def secrets(self) -> Participant:
+        """Its secrets; refuse a step that comes too early or too late."""
+        if self.me is None:
+            raise Withheld(f"round {self.round} of a secure sum has no keys: it begins with Keys, and is summed once")
+        return self.me
+
+    def answered(self, request: Request) -> Reply | None:
+        """Return what this question was answered with, None if it is new; refuse another one in the same step."""
+        known = self.answers.get(step_of(request) or "")
+        if known is None:
+            return None
+        if known[0] != wire.digest(request):
+            raise Withheld(f"in round {self.round} this step of a secure sum was asked with other inputs")
+        return known[1]
+
+    def note(self, request: Request, reply: Reply) -> None:
+        """Remember an answer; with the last the secrets go."""
+        step = step_of(request)
+        self.answers[str(step)] = wire.digest(request), reply
+        if step == SECURE[-1].__name__:
+            self.me = None
+
+    def pack(self) -> bytes:
+        """Return it as bytes."""
+        content: dict[str, Any] = {"clients": self.clients, "sharers": self.sharers, "minimum": self.minimum}
+        content["answers"] = {step: [digest, reply] for step, (digest, reply) in self.answers.items()}
+        if self.me is not None:
+            me = self.me
+            content["me"] = {
+                "id": me.id,
+                "context": me.context,
+                "secrets": [text.hex() for text in (me.mask_key, me.share_key, me.seed, me.own_shares)],
+                "neighbours": {str(j): [keys.mask.hex(), keys.share.hex()] for j, keys in me.neighbours.items()},
+            }
+        return wire.pack(content, checksum=True)
+
+    @classmethod
+    def unpack(cls, round: int, content: bytes) -> "SecureSession":
+        """Return what `pack` made bytes of; refuse other bytes."""
+        me = None
+        try:
+            told = wire.unpack(content)
+            if kept := told.get("me"):
+                near = {int(j): PublicKeys(*map(bytes.fromhex, keys)) for j, keys in kept["neighbours"].items()}
+                me = Participant(kept["id"], kept["context"], *map(bytes.fromhex, kept["secrets"]), near)
+            answers = {step: (str(digest), reply) for step, (digest, reply) in told["answers"].items()}
+            if not all(isinstance(reply, Reply) for _, reply in answers.values()):
+                raise ValueError("an answer is not one")
+            return cls(round, me, tuple(told["clients"]), tuple(told["sharers"]), int(told["minimum"]), answers)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise CoterieError(f"what was kept of the secure sum of round {round} can't be read ({error})") from None
+
+
+def step_of(request: Request) -> str | None:
+    """Name the step of a secure sum that a request asks for, if it does."""
+    return next((type(verb).__name__ for verb in request.verbs if isinstance(verb, SECURE)), None)
+
+
+class Sessions(Protocol):
+    """Where clients keep their sessions: of each the latest."""
+
+    def round(self, client: ClientId) -> int | None:
+        """Return the round of a client's latest session."""
+        ...
+
+    def load(self, client: ClientId) -> bytes:
+        """Return that session."""
+        ...
+
+    def save(self, client: ClientId, round: int, content: bytes) -> None:
+        """Keep a session in place of the one before."""
+        ...
+
+
+class MemorySessions:
+    """Sessions in this process; of the latest round, since with it the others are over."""
+
+    def __init__(self) -> None:
+        self._latest, self._kept = -1, dict[ClientId, tuple[int, bytes]]()
+        self._lock = threading.Lock()
+
+    def round(self, client: ClientId) -> int | None:
+        """Return the round of a client's latest session."""
+        return self._kept[client][0] if client in self._kept else None
+
+    def load(self, client: ClientId) -> bytes:
+        """Return that session."""
+        return self._kept[client][1]
+
+    def save(self, client: ClientId, round: int, content: bytes) -> None:
+        """Keep a session; those of earlier rounds are over, whosever they are."""
+        with self._lock:
+            if round > self._latest:
+                self._latest = round
+                self._kept = {other: (earlier, OVER) for other, (earlier, _) in self._kept.items()}
+            self._kept[client] = round, content
+
+
+class SessionFiles:
+    """A file for each client, in its folder among the states."""
+
+    def __init__(self, folder: Path, durable: bool = False) -> None:
+        self._folder = folder
+        self._flush: Flush = "folder" if durable else "nothing"
+
+    def round(self, client: ClientId) -> int | None:
+        """Return the round of a client's latest session."""
+        return max(self._rounds(client), default=None)
+
+    def load(self, client: ClientId) -> bytes:
+        """Return that session; refuse one that is not what was written."""
+        path = self._path(client, max(self._rounds(client)))
+        content = read_bytes(path, LARGEST)
+        try:
+            if content != OVER:
+                seal(content)
+        except ValueError as error:
+            raise CoterieError(f"'{path}', of a secure sum, can't be used ({error}): remove it") from None
+        return content
+
+    def save(self, client: ClientId, round: int, content: bytes) -> None:
+        """Keep a session; the one before goes when it is there."""
+        path = self._path(client, round)
+        make_folder(path.parent, self._flush != "nothing")
+        write_whole(path, content, self._flush, mode=0o600)
+        for other in self._rounds(client):
+            if other != round:
+                remove(self._path(client, other))
+
+    def forget(self, clients: Iterable[ClientId]) -> None:
+        """Remove the sessions of simulated clients, who were killed together with their server."""
+        for client in clients:
+            for round in self._rounds(client):
+                remove(self._path(client, round))
+
+    def _path(self, client: ClientId, round: int) -> Path:
+        return self._folder / str(client) / f"{round}.session"
+
+    def _rounds(self, client: ClientId) -> list[int]:
+        try:
+            names = os.listdir(self._folder / str(client))
+        except FileNotFoundError:
+            return []
+        return [int(found[1]) for name in names if (found := _NAME.fullmatch(name))]
+
+
+def opened(sessions: Sessions, client: ClientId, request: Request) -> SecureSession | None:
+    """Return a client's session, if the request is of a secure sum; what was before the request's round is over.
+
+    A request is one step of it, and sends one input.
+    """
+    latest, asked = sessions.round(client), step_of(request)
+    steps = [verb for verb in request.verbs if isinstance(verb, SECURE)]
+    inputs = [verb for verb in steps if not isinstance(verb, MaskedTrain) or verb.send]
+    if len({*map(type, steps)}) > 1 or len(inputs) > 1:
+        raise Withheld("a request is one step of a secure sum")
+    if latest is not None and latest < request.round and sessions.load(client) != OVER:
+        sessions.save(client, latest, OVER)
+    if asked is None:
+        return None
+    if latest is None or latest < request.round:
+        return SecureSession(request.round)
+    content = sessions.load(client)
+    if latest > request.round or content == OVER:
+        raise Withheld(f"round {request.round} of secure sums is over")
+    return SecureSession.unpack(latest, content)

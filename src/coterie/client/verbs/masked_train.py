@@ -1,0 +1,75 @@
+"""MaskedTrain: step 2 of a secure sum: local training, then the update clipped, weighed, rounded and masked."""
+
+import math
+from collections.abc import Generator
+
+import numpy as np
+
+from coterie.client.protection import Withheld
+from coterie.client.request_handler import RequestHandler
+from coterie.client.verbs import train
+from coterie.messages import MaskedReply, MaskedTrain, Masking, Params, Plan, SumLayout, Tally, TrainReply, normaliser
+from coterie.messages.masking import LARGEST_STATISTIC, LEAST, TALLY_BOUNDS, Floats, flat
+from coterie.models import initial
+from coterie.secure import Words, encode, masked_input, threshold
+from coterie.training import Diverged, Job, Outcome
+
+
+def answer(handler: RequestHandler, verb: MaskedTrain) -> Generator[Job, Outcome | Diverged, MaskedReply]:
+    """Train, and send nothing in clear; a training that sends nothing adds nothing."""
+    masking, session = verb.masking, handler.session
+    if error := _error_in(handler, masking):
+        raise Withheld(error)
+    trained = yield from train.answer(handler, verb)
+    if not verb.send:
+        return MaskedReply(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+    template = initial(handler.request.spec, handler.request.seed)
+    layout = verb.layout(handler.request, template, handler.frozen)
+    reference = verb.reference(handler.request, template)
+    x = summand(trained, reference, layout, masking, verb.plan)
+    session.sharers, session.minimum = masking.clients, masking.minimum
+    return MaskedReply(*masked_input(session.secrets, x, frozenset(masking.clients)))
+
+
+def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
+    """Say why this client takes no part in such a sum."""
+    me, sharers = handler.session.secrets, frozenset(masking.clients)
+    if not {me.id} <= sharers <= frozenset(handler.session.clients):
+        return "who shared secrets in a secure sum has advertised keys, and this client is among them"
+    if len(sharers & {me.id, *me.neighbours}) < threshold(1 + len(me.neighbours)):
+        return "too few of this client's neighbours have shared secrets"
+    if not LEAST <= masking.minimum <= len(sharers):
+        return f"a secure sum of {len(sharers)} clients, of at least {masking.minimum}: it takes {LEAST}"
+    limits = masking.clip, masking.heaviest, masking.largest
+    if not all(math.isfinite(limit) and limit > 0 for limit in limits):
+        return "a secure sum without limits, in which numbers could overflow"
+    return None
+
+
+def summand(trained: TrainReply, reference: Params, layout: SumLayout, masking: Masking, plan: Plan) -> Words:
+    """Return what a client adds to the sum, as `coterie.messages.masking` has it."""
+    n = len(masking.clients)
+    u = min(1 if masking.weighing == "equal" else trained.samples, masking.heaviest) / masking.heaviest
+    a = normaliser(trained.steps, plan) if masking.weighing == "normalised" and trained.steps else 1.0
+    w = min(u * masking.heaviest / a / masking.largest, 1.0)
+    update = flat(trained.params, layout.learnt) - flat(reference, layout.learnt)
+    counted = flat(trained.params, layout.counted) - flat(reference, layout.counted)
+    update, cut = clipped(update, masking.clip)
+    control, _ = clipped(flat(trained.control, layout.control), masking.clip_control)
+    tally = np.array(Tally(u, w, u * a, trained.steps, trained.loss, float(cut)))
+    wide = [(u * counted, LARGEST_STATISTIC), (tally, np.array(TALLY_BOUNDS))]
+    narrow = [(w * update, masking.clip), (control, masking.clip_control or 1.0)]
+    return Words(
+        np.concatenate([encode(values, bound, n, np.uint64) for values, bound in wide]),
+        np.concatenate([encode(values, bound, n, np.uint32) for values, bound in narrow]),
+    )
+
+
+def clipped(update: Floats, longest: float) -> tuple[Floats, bool]:
+    """Return an update that is at most so long, and whether it was longer.
+
+    >>> clipped(np.array([3.0, 4.0]), 1.0)
+    (array([0.6, 0.8]), True)
+    """
+    length = float(np.linalg.norm(update))
+    return (update * (longest / length), True) if length > longest else (update, False)

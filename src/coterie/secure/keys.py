@@ -1,0 +1,63 @@
+"""Keys that two clients agree on without the server: X25519, HKDF, and ChaCha20-Poly1305 for what one sends the other.
+
+The package `cryptography` does all of it, and is imported when it is needed: ``pip install 'coterie[secure]'``.
+"""
+
+from typing import NamedTuple
+
+KEY_BYTES = 32
+ONCE = bytes(12)
+"""The nonce: every key encrypts one message."""
+
+
+class KeyPair(NamedTuple):
+    """A secret key of X25519, and the public key that belongs to it."""
+
+    secret: bytes
+    public: bytes
+
+
+def new_pair() -> KeyPair:
+    """Make a fresh pair, from the randomness of the system."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    secret = X25519PrivateKey.generate().private_bytes_raw()
+    return KeyPair(secret, public_of(secret))
+
+
+def public_of(secret: bytes) -> bytes:
+    """Return the public key that belongs to a secret one."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+
+def agreed(secret: bytes, public: bytes, purpose: bytes) -> bytes:
+    """Return the key that a secret key and another's public key lead to, for one purpose: HKDF of what X25519 gives.
+
+    Raise a ValueError for a public key that would lead to a known one.
+    """
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    common = X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose).derive(common)
+
+
+def encrypted(key: bytes, text: bytes) -> bytes:
+    """Encrypt the one message of a key, so that a change of it is noticed."""
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    return ChaCha20Poly1305(key).encrypt(ONCE, text, None)
+
+
+def decrypted(key: bytes, message: bytes) -> bytes | None:
+    """Return what was encrypted, None where that was under another key or has been changed."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    try:
+        return ChaCha20Poly1305(key).decrypt(ONCE, message, None)
+    except InvalidTag:
+        return None

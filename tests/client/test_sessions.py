@@ -1,0 +1,182 @@
+"""A client's part in a secure sum: each step answered once, the same again, and never so that both shares are out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cryptography")
+
+from coterie.client import Client, DiskStore, LocalData, MemoryStore, Store
+from coterie.client.sessions import OVER
+from coterie.messages import (
+    Failure,
+    Keys,
+    KeysReply,
+    MaskedTrain,
+    Masking,
+    ModelSpec,
+    Plan,
+    Reply,
+    Request,
+    Schedule,
+    Shares,
+    SharesReply,
+    Train,
+    Unmask,
+    UnmaskReply,
+    Verb,
+    wire,
+)
+from coterie.models import initial
+from coterie.secure import neighbours
+from coterie.training import choose_trainer
+
+SPEC, CLIENTS = ModelSpec("mclr", (4,), 3), (2, 5, 9, 11)
+MODEL = {"model": initial(SPEC, 0)}
+
+
+def client(id: int, store: Store, shift: float = 0.0) -> Client:
+    rng = np.random.default_rng(id)
+    x, y = (rng.normal(size=(20, 4)) + shift).astype(np.float32), np.arange(20) % 3
+    data = LocalData(x, y, np.arange(12), x, y, np.arange(12, 20), 3, lambda raw: raw)
+    return Client(id, {0: data}, store, choose_trainer("torch", SPEC, "cpu"))
+
+
+def request(*verbs: Verb, round: int = 1) -> Request:
+    training = any(isinstance(verb, Train) for verb in verbs)
+    return Request(round, 0, SPEC, verbs, MODEL if training else {})
+
+
+def masking(clients: tuple[int, ...] = CLIENTS, minimum: int = 3) -> Masking:
+    return Masking(clients, minimum, "samples", 10.0, 20.0, 20.0)
+
+
+def trained(**changed: object) -> Request:
+    return request(MaskedTrain(Plan(Schedule(0.1)), masking=replace(masking(), **changed)))
+
+
+def reason(answer: Reply | Failure) -> str:
+    assert isinstance(answer, Failure), answer
+    assert answer.kind == "withheld"
+    return answer.detail
+
+
+class Sum:
+    """Four clients that have advertised keys and shared secrets, in stores of their own."""
+
+    def __init__(self, stores: dict[int, Store]) -> None:
+        self.clients = {i: client(i, stores[i]) for i in CLIENTS}
+        self.graph = neighbours(CLIENTS, 0, 1)
+        keys = {i: self.reply(i, request(Keys())).answer(KeysReply) for i in CLIENTS}
+        self.shares = {}
+        for i in CLIENTS:
+            near = [keys[j] for j in self.graph[i]]
+            self.shares[i] = request(Shares(CLIENTS, tuple(k.mask for k in near), tuple(k.share for k in near)))
+        self.messages = {i: self.reply(i, self.shares[i]).answer(SharesReply).messages for i in CLIENTS}
+
+    def reply(self, i: int, asked: Request) -> Reply:
+        answer = self.clients[i].answer(wire.decode(wire.encode(asked)))  # type: ignore[arg-type]
+        assert isinstance(answer, Reply), answer
+        return answer
+
+    def unmask(self, i: int, survivors: tuple[int, ...], sharers: tuple[int, ...] = CLIENTS) -> Request:
+        near = [j for j in self.graph[i] if j in sharers]
+        return request(Unmask(survivors, tuple(self.messages[j][self.graph[j].index(i)] for j in near)))
+
+
+@pytest.fixture(params=["memory", "disk"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> dict[int, Store]:
+    disk = request.param == "disk"
+    return {i: DiskStore(tmp_path / str(i)) if disk else MemoryStore() for i in CLIENTS}
+
+
+@pytest.mark.integration
+def test_a_step_asked_again_is_answered_with_the_same_bytes_even_on_other_data(stores: dict[int, Store]) -> None:
+    """Also by another process, after a kill; and its own model is as after the first time."""
+    sums = Sum(stores)
+    asked = [request(Keys()), sums.shares[5], trained(), sums.unmask(5, CLIENTS)]
+    first = [wire.encode(sums.reply(5, each)) for each in asked]
+    changed = client(5, stores[5], shift=3.0)
+    assert [wire.encode(changed.answer(each)) for each in asked] == first
+    assert stores[5].load(5, before=2)["model"].keys() == MODEL["model"].keys()
+
+
+@pytest.mark.integration
+def test_a_step_with_other_inputs_is_refused(stores: dict[int, Store]) -> None:
+    sums, five = Sum(stores), client(5, stores[5])
+    verb = sums.shares[5].verbs[0]
+    assert isinstance(verb, Shares)
+    other = request(replace(verb, masks=verb.shares, shares=verb.masks))
+    sums.reply(5, trained())
+    assert "other inputs" in reason(five.answer(other))
+    assert "other inputs" in reason(five.answer(trained(clients=(2, 5, 9))))
+    sums.reply(5, sums.unmask(5, CLIENTS))
+    for survivors in ((2, 5, 9), (5, 9, 11)):  # which would give the key of one whose mask is out, or of another
+        assert "other inputs" in reason(five.answer(sums.unmask(5, survivors)))
+
+
+@pytest.mark.integration
+def test_after_the_last_step_no_secret_is_left(tmp_path: Path) -> None:
+    stores: dict[int, Store] = {i: DiskStore(tmp_path / str(i)) for i in CLIENTS}
+    sums = Sum(stores)
+    path = tmp_path / "5" / "5" / "1.session"
+    assert path.stat().st_mode & 0o077 == 0
+    assert b"secrets" in path.read_bytes()
+    sums.reply(5, trained())
+    given = sums.reply(5, sums.unmask(5, CLIENTS)).answer(UnmaskReply).shares
+    assert [len(share) for share in given] == [66] * 4
+    assert b"secrets" not in path.read_bytes()
+    sums.clients[9].answer(request(Train(Plan(Schedule(0.1))), round=2))  # who dropped out, in the next round
+    assert (tmp_path / "9" / "9" / "1.session").read_bytes() == OVER
+    assert "is over" in reason(sums.clients[9].answer(trained()))
+    assert "is over" in reason(sums.clients[9].answer(request(Keys())))
+    sums.reply(9, request(Keys(), round=3))
+    assert [file.name for file in (tmp_path / "9" / "9").glob("*.session")] == ["3.session"]
+
+
+@pytest.mark.integration
+def test_what_a_client_takes_no_part_in() -> None:
+    sums = Sum(dict.fromkeys(CLIENTS, MemoryStore()))
+    five = sums.clients[5]
+    new = client(5, MemoryStore())
+    assert "has no keys" in reason(new.answer(trained()))
+    assert "one step" in reason(new.answer(request(Keys(), Unmask((5,), ()))))
+    twice = MaskedTrain(Plan(Schedule(0.1)), masking=masking())
+    assert "one step" in reason(five.answer(request(twice, twice)))
+    for changed, why in (
+        ({"clients": (2, 9, 11)}, "is among them"),
+        ({"clients": (*CLIENTS, 12)}, "has advertised keys"),
+        ({"clients": (2, 5)}, "too few of this client's neighbours"),
+        ({"minimum": 2}, "it takes 3"),
+        ({"minimum": 5}, "it takes 3"),
+        ({"clip": float("inf")}, "without limits"),
+        ({"heaviest": 0.0}, "without limits"),
+    ):
+        assert why in reason(five.answer(trained(**changed))), changed
+    sums.reply(5, trained())
+    for survivors, why in (
+        ((2, 9, 11), "is among them"),
+        ((2, 5, 9, 12), "shared secrets"),
+        ((2, 5), "2 survivors"),
+    ):
+        assert why in reason(five.answer(sums.unmask(5, survivors))), survivors
+    fewer = request(Unmask(CLIENTS, sums.unmask(5, CLIENTS).verbs[0].messages[:2]))  # type: ignore[attr-defined]
+    assert "2 messages of 3 neighbours" in reason(five.answer(fewer))
+    sums.reply(5, sums.unmask(5, (2, 5, 9)))  # nothing of what was refused counts as answered
+
+
+@pytest.mark.integration
+def test_keys_that_are_not_the_neighbours_are_refused() -> None:
+    store = MemoryStore()
+    five = client(5, store)
+    keys = [client(i, MemoryStore()).answer(request(Keys())) for i in (2, 9, 11)]
+    mine = five.answer(request(Keys()))
+    assert isinstance(mine, Reply)
+    told = [reply.answer(KeysReply) for reply in keys if isinstance(reply, Reply)]
+    masks, shares = tuple(k.mask for k in told), tuple(k.share for k in told)
+    for clients, given in (((2, 9, 11), masks), ((2, 5), masks[:1]), ((2, 5, 9, 9), masks)):
+        assert "it takes 3" in reason(five.answer(request(Shares(clients, given, given))))
+    assert "neighbours" in reason(five.answer(request(Shares(CLIENTS, masks[:2], shares[:2]))))
+    assert "neighbours" in reason(five.answer(request(Shares(CLIENTS, (masks[0],) * 3, (shares[0],) * 3))))

@@ -1,0 +1,217 @@
+"""Secure sums inside groups: methods get the means that they would have got, whoever drops out when."""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cryptography")
+
+import coterie
+from coterie.errors import CoterieError
+from coterie.federation.loop import rounds
+from coterie.messages import ClientId, Failure, MaskedReply, Params, Reply, Request, TrainReply
+from coterie.run.progress import Progress
+from coterie.testing import RecordingEngine, needs_nothing_but_messages, outcome, small_federation, small_run
+
+SECURE = {"secure": True, "secure_min": 3}
+UNEQUAL: dict[str, Any] = {
+    "dataset": "digits",
+    "partition": "dirichlet",
+    "partition_options": {"alpha": 1.0},
+    "fraction": 1.0,
+    "rounds": 2,
+    "epochs": 2,
+}
+Change = Callable[[Reply, Request], Reply | Failure]
+
+
+def models(
+    method: str, change: Change = lambda reply, request: reply, **settings: Any
+) -> tuple[list[Params], Any, Any]:
+    """Run a method, and return what clients would receive then, what passed, and the federation."""
+    with small_federation(method, **{**UNEQUAL, **settings}) as (run, _):
+        passed = run.fed.wrap_engine(lambda engine: RecordingEngine(engine, change))
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=0):
+            pass
+        served = [run.algorithm.model_for(client) for client in run.fed.clients]
+        flat = [getattr(model, "params", getattr(model, "layers", model)) for model in served]
+        return [model for model in flat if isinstance(model, dict)], passed, run.fed
+
+
+def apart(a: list[Params], b: list[Params]) -> float:
+    assert len(a) == len(b)
+    assert a
+    return max(float(np.abs(x[name] - y[name]).max()) for x, y in zip(a, b, strict=True) for name in x)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("fedavg", {}),
+        ("fednova", {}),
+        ("scaffold", {}),
+        ("mr-mtl", {}),
+        ("ditto", {}),
+        ("pacfl", {"groups": 1}),
+        ("fedbabu", {"algorithm_options": {"tune_epochs": 1}}),
+    ],
+)
+def test_models_are_those_without_masks(method: str, settings: dict[str, Any]) -> None:
+    """To within rounding; of clients with other numbers of samples, and so of steps."""
+    plain, _, fed = models(method, **settings)
+    assert len({*fed.samples.values()}) > 3
+    start, _, _ = models(method, **settings, drop=1.0)
+    secure, passed, _ = models(method, **settings, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert apart(start, plain) > 1e-2
+    told = [reply for (round, client, kind), reply in passed.replies.items() if kind == "train"]
+    assert not any(isinstance(part, TrainReply) for reply in told for part in reply.answers)
+
+
+@pytest.mark.integration
+def test_weights_are_capped_and_updates_cut_by_the_client() -> None:
+    plain, _, _ = models("fedavg", max_weight=1.0)
+    secure, _, _ = models("fedavg", max_weight=1.0, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert apart(plain, models("fedavg")[0]) > 1e-4
+    short, _, fed = models("fedavg", rounds=1, **SECURE, secure_clip=0.01)
+    start, _, _ = models("fedavg", rounds=1, drop=1.0)
+    assert np.sqrt(sum(np.square(short[0][name] - start[0][name]).sum() for name in short[0])) <= 0.01 * 1.001
+    assert fed.events.kinds["clipped"]["example"] == (
+        "round 1: 6 of 6 updates of a group were longer than 0.01, and were cut by the client"
+    )
+
+
+def lost(clients: Collection[ClientId], step: str) -> Change:
+    """Lose what these clients answer in a step."""
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        asked = {type(verb).__name__ for verb in request.verbs}
+        gone = reply.client in clients and step in asked
+        return Failure(reply.client, request.round, "dropped") if gone else reply
+
+    return change
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("step", ["Keys", "Shares", "MaskedTrain", "Unmask"])
+def test_who_drops_out_in_a_step_is_not_in_the_sum(step: str) -> None:
+    """As if it had dropped out without masks; in the last step its input is in the sum already."""
+    missing = [] if step == "Unmask" else [4]
+    plain, _, _ = models("fedavg", lost(missing, "Train"))
+    secure, _, fed = models("fedavg", lost([4], step), **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert fed.events.kinds["dropped"]["clients"] == {"4": 2}
+    assert "too few" not in fed.events.kinds
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("step", ["Keys", "Shares", "MaskedTrain", "Unmask"])
+def test_with_too_few_a_group_keeps_its_model_and_nothing_is_unmasked(step: str) -> None:
+    start, _, _ = models("fedavg", drop=1.0)
+    secure, passed, fed = models("fedavg", lost([0, 1, 2, 4], step), **SECURE)
+    assert apart(secure, start) == 0
+    assert fed.events.kinds["too few"]["count"] == 2
+    steps = [{type(verb).__name__ for verb in request.verbs} for each in passed.exchanges for request in each.values()]
+    assert step == "Unmask" or {"Unmask"} not in steps
+    assert fed.training.mean_loss is None
+
+
+@pytest.mark.integration
+def test_groups_are_of_those_who_chose_the_same_model() -> None:
+    """Each group of IFCA has a sum of its own; one that is too small keeps its model."""
+    settings: dict[str, Any] = {"clients": 12, "groups": 2, "fraction": 1.0, "rounds": 2, **SECURE}
+    with small_federation("ifca", **settings) as (run, _):
+        passed = run.fed.wrap_engine(RecordingEngine)
+        for _ in rounds(run.fed, run.algorithm, run.evaluator, every=0):
+            pass
+        sent = {client: request for (round, client, kind), request in passed.requests.items() if kind == "train"}
+        groups: dict[tuple[ClientId, ...], set[str]] = {}
+        for request in sent.values():
+            groups.setdefault(request.verbs[0].masking.clients, set()).update(request.models)  # type: ignore[attr-defined]
+        assert all(len(names) == 1 for names in groups.values())
+        assert sum(map(len, groups)) == len({client for clients in groups for client in clients}) == len(sent)
+        members = run.algorithm.groups() or {}
+        assert {client: f"model{group}" for client, group in members.items() if client in sent} == {
+            client: next(iter(request.models)) for client, request in sent.items()
+        }
+
+
+@pytest.mark.integration
+def test_what_clients_send_is_new_in_every_run_and_the_result_is_not(tmp_path: Path) -> None:
+    first, second = (models("fedavg", **SECURE) for _ in range(2))
+    assert apart(first[0], second[0]) == 0
+    masked = [passed.replies[1, 3, "train"].answer(MaskedReply) for _, passed, _ in (first, second)]
+    assert (masked[0].narrow == masked[1].narrow).mean() < 0.01
+    runs = [small_run("pacfl", **SECURE, fraction=1.0, workers=w, drop=0.2, out=str(tmp_path / str(w))) for w in (1, 3)]
+    assert outcome(runs[0]) == outcome(runs[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"algorithm": "cfl"}, "method 'cfl' looks at what single clients trained"),
+        ({"algorithm": "fesem"}, "method 'fesem' looks at"),
+        ({"algorithm": "flis-dc"}, "method 'flis-dc' looks at"),
+        ({"algorithm": "pacfl", "algorithm_options": {"diversity": 1}}, "method 'pacfl' looks at"),
+        ({"algorithm": "fedavg", "aggregation": "median"}, "'median' compares single updates"),
+        ({"algorithm": "fedavg", "aggregation": "clipped"}, "clients themselves clip updates to secure_clip"),
+        ({"algorithm": "fedavg", "oversample": 0.5}, "oversample leaves out clients"),
+        ({"algorithm": "fedavg", "liars": 1, "hostile_kind": "flip"}, "'flip' is not played under masks"),
+        ({"algorithm": "fedavg", "secure_min": 2}, "secure_min = 2"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(CoterieError, match=why):
+        coterie.run(dataset="digits", **{"secure": True, **settings})
+
+
+class BreaksOff(Progress):
+    """Ends a run after a number of answers."""
+
+    def __init__(self, answers: int) -> None:
+        self.left = answers
+
+    def clients(self, done: int, total: int) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise InterruptedError
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("state", ["auto", "disk"])
+def test_broken_off_in_any_step_it_goes_on_to_the_same_result(tmp_path: Path, state: str) -> None:
+    """With six clients a round of four steps takes 24 answers; the sixth, drawn by the seed, drops out now and then."""
+    settings: dict[str, Any] = {**SECURE, "fraction": 1.0, "rounds": 2, "eval_every": 2, "drop": 0.1, "state": state}
+    whole = outcome(small_run("fedavg", **settings, out=str(tmp_path / "whole")))
+    for answers in (3, 9, 15, 21, 40):
+        folder = tmp_path / str(answers)
+        with pytest.raises(InterruptedError):
+            small_run("fedavg", **settings, out=str(folder), progress=BreaksOff(answers))
+        assert outcome(coterie.resume(folder)) == whole
+    assert not [*tmp_path.glob("*/clients/*/*.session")] or state == "disk"
+
+
+@pytest.mark.integration
+def test_bytes_change_nothing() -> None:
+    """Messages of every step pass through their wire format, as on Flower."""
+    needs_nothing_but_messages("fedavg", Path(), **SECURE, fraction=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fedavg", "pacfl", "ifca", "scaffold"])
+def test_accuracy_is_that_without_masks(method: str) -> None:
+    """Within a point for each of five seeds, and their mean within 0.3; all clients take part."""
+    lost, groups = [], {"groups": 4} if method in ("ifca", "pacfl") else {}
+    for seed in range(5):
+        settings: dict[str, Any] = {"dataset": "digits-rotated", "fraction": 1.0, "rounds": 20, "seed": seed, **groups}
+        plain, secure = (coterie.run(algorithm=method, **settings, **more).accuracy["C"] for more in ({}, SECURE))
+        assert plain is not None
+        assert secure is not None
+        lost.append(100 * (plain - secure))
+    assert max(map(abs, lost)) <= 1, lost
+    assert abs(np.mean(lost)) <= 0.3, lost

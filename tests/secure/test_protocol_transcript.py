@@ -1,0 +1,116 @@
+"""What a server that records everything can make of it: nothing that depends on one input beyond the sum.
+
+From all that it was sent it takes the masks that it can restore. What is left of each input must be uniform, and new in
+every round, whatever the input was. Broken protocols show that the test would notice.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+pytest.importorskip("cryptography")
+
+from coterie.secure import (
+    Participant,
+    PublicKeys,
+    Words,
+    advertise_keys,
+    masked_input,
+    neighbours,
+    remaining_masks,
+    reveal,
+    share_keys,
+    zeros,
+)
+from coterie.secure.shamir import combine
+from coterie.secure.words import mask
+
+SIZE = (0, 4096)
+CLIENTS = range(5)
+Residue = npt.NDArray[np.uint32]
+Broken = Callable[[Participant, Words, Sequence[int]], Words]
+
+
+class Round:
+    """One sum of five clients, of whom the last drops out after sharing; and what the server has seen of it."""
+
+    def __init__(self, x: Sequence[Words], send: Broken = masked_input, people: "Round | None" = None) -> None:
+        if people is None:
+            advertised = {i: advertise_keys(i, "0 1") for i in CLIENTS}
+            self.keys: dict[int, PublicKeys] = {i: keys for i, (_, keys) in advertised.items()}
+            self.graph = neighbours(CLIENTS, 0, 1)
+            near = {i: {j: self.keys[j] for j in self.graph[i]} for i in CLIENTS}
+            self.shared = {i: share_keys(advertised[i][0], near[i]) for i in CLIENTS}
+        else:
+            self.keys, self.graph, self.shared = people.keys, people.graph, people.shared
+        self.survivors = CLIENTS[:-1]
+        self.y = {i: send(self.shared[i][0], x[i], CLIENTS) for i in self.survivors}
+
+    def given(self, i: int, survivors: Sequence[int]) -> dict[int, bytes]:
+        """What a client gives in the last step."""
+        return reveal(self.shared[i][0], {j: self.shared[j][1][i] for j in self.graph[i]}, survivors)
+
+    def sum(self) -> Words:
+        total = zeros(*SIZE)
+        for y in self.y.values():
+            total.add(y)
+        revealed = {i: self.given(i, self.survivors) for i in self.survivors}
+        total.add(remaining_masks(self.graph, self.keys, "0 1", self.survivors, revealed, SIZE), -1)
+        return total
+
+    def residue(self, i: int) -> Residue:
+        """What is left of an input without the own mask, which the server restores of each survivor."""
+        revealed = {holder: self.given(holder, self.survivors)[i] for holder in self.survivors}
+        return self.y[i].narrow - mask(combine(dict(list(revealed.items())[:4])), *SIZE).narrow
+
+
+def inputs(spread: int) -> list[Words]:
+    """Small numbers of which all have the same sum, whatever the spread between clients is."""
+    values = [1000 + spread * sign for sign in (1, -1, 2, -2, 0)]
+    return [Words(np.zeros(0, np.uint64), np.full(SIZE[1], value % 2**32, np.uint32)) for value in values]
+
+
+def uniform(words: Residue) -> bool:
+    """Chi-square of the upper four bits: beyond 60, with 15 degrees of freedom, in fewer than one of a million."""
+    counts = np.bincount(words >> 28, minlength=16)
+    expected = len(words) / 16
+    return float(np.square(counts - expected).sum() / expected) < 60
+
+
+def leaks(first: Round, second: Round) -> bool:
+    """Whether anything in two rounds tells of one client."""
+    left = [np.stack([round.residue(i) for i in round.survivors]) for round in (first, second)]
+    return not all(uniform(row) for row in (*left[0], *left[1], *(left[0] - left[1])))
+
+
+@pytest.mark.integration
+def test_nothing_is_left_of_an_input_but_the_sum() -> None:
+    first, second = Round(inputs(0)), Round(inputs(300))
+    assert not leaks(first, second)
+    assert first.sum().narrow.tolist() == second.sum().narrow.tolist() == [4000] * SIZE[1]
+
+
+def without_neighbours(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
+    return masked_input(me, x, [me.id])
+
+
+@pytest.mark.integration
+def test_the_test_notices_masks_that_are_left_out_or_used_twice() -> None:
+    sound = Round(inputs(300))
+    assert leaks(sound, Round(inputs(300), without_neighbours))
+    assert leaks(sound, Round(inputs(0), people=sound))
+    plain = {i: mask(sound.shared[i][0].seed, *SIZE).narrow for i in sound.survivors}
+    assert uniform(sound.y[0].narrow - plain[0])  # what the own mask adds to: without it a late input would be open
+
+
+@pytest.mark.integration
+def test_both_shares_of_a_client_would_open_its_input() -> None:
+    """Why a client answers once: told also that client 0 has not survived, its neighbours open what it sent."""
+    x, others = inputs(300), CLIENTS[1:]
+    seen = Round(x)
+    key = combine({i: seen.given(i, [1, 2, 3])[0] for i in others})  # holder i of five is at position i
+    thief = Participant(0, "0 1", key, b"", bytes(32), b"", {j: seen.keys[j] for j in others})
+    masks = masked_input(thief, zeros(*SIZE), CLIENTS).narrow - mask(bytes(32), *SIZE).narrow
+    assert (seen.residue(0) - masks).tolist() == x[0].narrow.tolist()
