@@ -145,10 +145,10 @@ class _CompiledNetwork:
 
         A norm counts batches if all that it counts may change (`TorchNetwork.begin_training`).
         """
-        if learns.issuperset(self.names):
+        if learns >= {*self.names}:
             return None
         return [
-            name in learns if not name.endswith(STATISTICS) else learns.issuperset(_counted_with(name))
+            name in learns if not name.endswith(STATISTICS) else learns >= {*_counted_with(name)}
             for name in self.names
             if not name.endswith(STATISTICS[:2])
         ]

@@ -57,7 +57,7 @@ def summand(trained: TrainReply, reference: Params, layout: SumLayout, masking: 
     update, cut = clipped(update, masking.clip)
     control, _ = clipped(flat(trained.control, layout.control), masking.clip_control)
     tally = np.array(Tally(u, w, u * a, trained.steps, trained.loss, float(cut)))
-    wide = [(u * counted, LARGEST_STATISTIC), (tally, np.array(TALLY_BOUNDS))]
+    wide: list[tuple[Floats, float | Floats]] = [(u * counted, LARGEST_STATISTIC), (tally, np.array(TALLY_BOUNDS))]
     narrow = [(w * update, masking.clip), (control, masking.clip_control or 1.0)]
     return Words(
         np.concatenate([encode(values, bound, n, np.uint64) for values, bound in wide]),
