@@ -157,7 +157,8 @@ def share_keys(fed: Federation, groups: list[GroupSum]) -> None:
 
 def collect_masked_inputs(fed: Federation, groups: list[GroupSum]) -> None:
     """Step 2: let clients train, and add up what they send."""
-    requests, belongs = {}, {}
+    requests: dict[ClientId, Request] = {}
+    belongs: dict[ClientId, GroupSum] = {}
     for group in groups:
         assert group.masking is not None
         verbs = [MaskedTrain.of(verb, group.masking) for verb in group.request.verbs if isinstance(verb, Train)]
