@@ -26,9 +26,14 @@ from coterie.messages import (
     Guarantee,
     InputMoments,
     InputMomentsReply,
+    Keys,
+    KeysReply,
     L1Penalty,
     Losses,
     LossesReply,
+    MaskedReply,
+    MaskedTrain,
+    Masking,
     MetaStep,
     Mixture,
     ModelSpec,
@@ -43,11 +48,15 @@ from coterie.messages import (
     Reply,
     Request,
     Schedule,
+    Shares,
+    SharesReply,
     Signature,
     SignatureReply,
     Standardisation,
     Train,
     TrainReply,
+    Unmask,
+    UnmaskReply,
     wire,
 )
 
@@ -71,6 +80,10 @@ REQUEST = Request(
         Prune(("w",), channels=(Channels("conv", "bn", "fc", 3),), scales_of="network"),
         Moments(),
         InputMoments(3, 1.0),
+        Keys(),
+        Shares((1, 2), ("aa",), ("bb",)),
+        MaskedTrain(Plan(Schedule(0.1)), masking=Masking((1, 2), 3, "samples", 1.0, 1.0, 1.0)),
+        Unmask((1,), ("cc",)),
     ),
     {"model": WEIGHTS},
     "train",
@@ -88,6 +101,10 @@ REPLY = Reply(
         PruneReply({"w": np.ones(2, np.float32)}, {"w": np.array([160], np.uint8)}, "pruned", "unchanged"),
         MomentsReply(np.ones((3, 4), np.float32), np.ones(3, np.float32), np.arange(3)),
         InputMomentsReply(4, np.zeros(3), np.ones(3)),
+        KeysReply("aa", "bb"),
+        SharesReply(("cc",)),
+        MaskedReply(np.zeros(2, np.uint64), np.zeros(3, np.uint32)),
+        UnmaskReply(("dd", "")),
     ),
 )
 MESSAGES = [REQUEST, REPLY, Failure(1, 3, "late", "by a second")]
@@ -99,7 +116,7 @@ def tree_of(message: wire.Message) -> Any:
     return json.loads(json.loads(blob[8 : 8 + length])["__metadata__"]["tree"])
 
 
-def forged(tree: Any, tensors: int = 12) -> bytes:
+def forged(tree: Any, tensors: int = 14) -> bytes:
     """A blob with any tree in it, and a few tensors that it may name."""
     text = tree if isinstance(tree, str) else json.dumps(tree)
     return bytes(save({str(k): np.ones(3, np.float32) for k in range(tensors)}, metadata={"tree": text}))

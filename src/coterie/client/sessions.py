@@ -87,8 +87,8 @@ class SecureSession:
             told = wire.unpack(content)
             if kept := told.get("me"):
                 near = {int(j): PublicKeys(*map(bytes.fromhex, keys)) for j, keys in kept["neighbours"].items()}
-                mask_key, share_key, seed, own_shares = map(bytes.fromhex, kept["secrets"])
-                me = Participant(kept["id"], kept["context"], mask_key, share_key, seed, own_shares, near)
+                mask_key, share_key, seed, own = map(bytes.fromhex, kept["secrets"])
+                me = Participant(kept["id"], kept["context"], mask_key, share_key, seed, own, near)
             answers = {step: (str(digest), reply) for step, (digest, reply) in told["answers"].items()}
             if not all(isinstance(reply, Reply) for _, reply in answers.values()):
                 raise ValueError("an answer is not one")

@@ -57,12 +57,9 @@ def summand(trained: TrainReply, reference: Params, layout: SumLayout, masking: 
     update, cut = clipped(update, masking.clip)
     control, _ = clipped(flat(trained.control, layout.control), masking.clip_control)
     tally = np.array(Tally(u, w, u * a, trained.steps, trained.loss, float(cut)))
-    wide: list[tuple[Floats, float | Floats]] = [(u * counted, LARGEST_STATISTIC), (tally, np.array(TALLY_BOUNDS))]
-    narrow = [(w * update, masking.clip), (control, masking.clip_control or 1.0)]
-    return Words(
-        np.concatenate([encode(values, bound, n, np.uint64) for values, bound in wide]),
-        np.concatenate([encode(values, bound, n, np.uint32) for values, bound in narrow]),
-    )
+    wide = encode(u * counted, LARGEST_STATISTIC, n, np.uint64), encode(tally, np.array(TALLY_BOUNDS), n, np.uint64)
+    narrow = encode(w * update, masking.clip, n, np.uint32), encode(control, masking.clip_control or 1.0, n, np.uint32)
+    return Words(np.concatenate(wide), np.concatenate(narrow))
 
 
 def clipped(update: Floats, longest: float) -> tuple[Floats, bool]:
