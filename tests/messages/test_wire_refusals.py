@@ -274,6 +274,15 @@ VALUES: dict[str, Any] = {
     "optimiser": {"$": "Optimiser", "name": "adam"},
     "private": {"$": "PrivateSteps", "clip": 1.0, "noise": 1.0, "rate": 0.1},
     "guarantee": {"$": "Guarantee", "epsilon": 1.0, "delta": 1e-5},
+    "masking": {
+        "$": "Masking",
+        "clients": [1, 2, 3],
+        "minimum": 3,
+        "weighing": "equal",
+        "clip": 1.0,
+        "heaviest": 1.0,
+        "largest": 1.0,
+    },
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
     "standardisation": {"$": "Standardisation", "mean": [0.5], "std": [2]},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
@@ -320,6 +329,8 @@ ACCEPTED: dict[str, set[str]] = {
     "Literal['network'] | None": {"nothing"},
     "Literal[True] | None": {"nothing", "truth"},
     "LabelOffset | None": {"nothing"},
+    "Masking": {"masking"},
+    "Weighing": set(),
     "Plan": {"plan"},
     "ModelSpec": {"spec"},
     "Standardisation | None": {"standardisation", "nothing"},
@@ -332,9 +343,11 @@ ACCEPTED: dict[str, set[str]] = {
 
 
 def annotations(cls: type) -> dict[str, str]:
-    """The types of a dataclass's fields, as its source has them."""
-    [definition] = ast.parse(inspect.getsource(cls)).body
-    written = {n.target.id: ast.unparse(n.annotation) for n in definition.body if isinstance(n, ast.AnnAssign)}
+    """The types of a dataclass's fields, as its source has them, or that of the class it is derived from."""
+    written: dict[str, str] = {}
+    for origin in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
+        [definition] = ast.parse(inspect.getsource(origin)).body
+        written |= {n.target.id: ast.unparse(n.annotation) for n in definition.body if isinstance(n, ast.AnnAssign)}
     return {field.name: written[field.name] for field in dataclasses.fields(cls)}
 
 
