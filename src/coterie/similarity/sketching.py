@@ -64,7 +64,7 @@ def sketch_together(asked: Sequence[Sketching]) -> list[Sketched]:
     kinds: dict[tuple[int, ...] | None, list[int]] = {}
     for k, one in enumerate(asked):
         kinds.setdefault(one.kind, []).append(k)
-    made: dict[int, Sketched] = {}
+    made: dict[int, Sketched | None] = {}
     for kind, members in kinds.items():
         if kind is not None:
             made.update(zip(members, _of_one_kind([asked[k] for k in members]), strict=True))
@@ -113,4 +113,4 @@ def _of_halves(gram: Floats, image: Floats, halves: Index, p: int) -> _Halves:
     values, mixtures = values[..., : -p - 1 : -1], mixtures[..., : -p - 1 : -1]
     kept = (values > NEGLIGIBLE * values[..., :1]) & (values > 0)
     images = image[client, halves].swapaxes(2, 3) @ (mixtures / np.sqrt(np.where(kept, values, 1.0))[..., None, :])
-    return _Halves(images.reshape(-1, *images.shape[2:]), kept.all(axis=(1, 2)))
+    return _Halves(images.reshape(-1, *images.shape[2:]), np.asarray(kept.all(axis=(1, 2))))
