@@ -273,6 +273,10 @@ VALUES: dict[str, Any] = {
     "optimiser": {"$": "Optimiser", "name": "adam"},
     "private": {"$": "PrivateSteps", "clip": 1.0, "noise": 1.0, "rate": 0.1},
     "plan": {"$": "Plan", "lr": {"$": "Schedule", "rate": 0.1}},
+    "masking": {
+        **{"$": "Masking", "clients": [1], "minimum": 3, "weighing": "equal"},
+        **{"clip": 1.0, "heaviest": 1.0, "largest": 1.0},
+    },
     "standardisation": {"$": "Standardisation", "mean": [0.5], "std": [2]},
     "spec": {"$": "ModelSpec", "name": "a", "shape": [1], "classes": 2},
 }
@@ -317,6 +321,8 @@ ACCEPTED: dict[str, set[str]] = {
     "Literal[True] | None": {"nothing", "truth"},
     "LabelOffset | None": {"nothing"},
     "Plan": {"plan"},
+    "Masking": {"masking"},
+    "Weighing": set(),
     "ModelSpec": {"spec"},
     "Standardisation | None": {"standardisation", "nothing"},
     "Array": {"array"},
@@ -329,8 +335,10 @@ ACCEPTED: dict[str, set[str]] = {
 
 def annotations(cls: type) -> dict[str, str]:
     """The types of a dataclass's fields, as its source has them."""
-    [definition] = ast.parse(inspect.getsource(cls)).body
-    written = {n.target.id: ast.unparse(n.annotation) for n in definition.body if isinstance(n, ast.AnnAssign)}
+    written = {}
+    for base in reversed([base for base in cls.__mro__ if dataclasses.is_dataclass(base)]):
+        [definition] = ast.parse(inspect.getsource(base)).body
+        written |= {n.target.id: ast.unparse(n.annotation) for n in definition.body if isinstance(n, ast.AnnAssign)}
     return {field.name: written[field.name] for field in dataclasses.fields(cls)}
 
 
