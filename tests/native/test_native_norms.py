@@ -60,8 +60,8 @@ def spec_of(name: str) -> ModelSpec:
 
 
 def assert_same_models(ours: Params, theirs: Params, tolerance: float = 3e-5) -> None:
-    assert {name: (value.dtype, value.shape) for name, value in ours.items()} == {
-        name: (value.dtype, value.shape) for name, value in theirs.items()
+    assert {name: (type(value), value.dtype, value.shape) for name, value in ours.items()} == {
+        name: (np.ndarray, value.dtype, value.shape) for name, value in theirs.items()
     }
     for name, value in theirs.items():
         assert np.linalg.norm(ours[name] - value) <= tolerance * (np.linalg.norm(value) + 1e-3), name

@@ -81,6 +81,8 @@ def stages(module: nn.Module, shape: tuple[int, ...]) -> list[Stage] | None:
 
     if type(module) is not nn.Sequential:
         return None
+    if len([*module.parameters()]) < len([*module.named_parameters(remove_duplicate=False)]):  # some are shared
+        return None
     walk = _Walk(shape)
     if not all(walk.takes(layer) for layer in module):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -140,7 +140,7 @@ class _CompiledNetwork:
         named = {name: np.full(self.shapes[name], strength, np.float32) for name in tensors}
         return self.flatten(named, default=0.0)
 
-    def flags(self, learns: Set[str]) -> list[bool] | None:
+    def flags(self, learns: frozenset[str]) -> list[bool] | None:
         """Say of weights, biases and so on whether they learn, as `Stage.flags` has them; None: all do.
 
         A norm counts batches if all that it counts may change (`TorchNetwork.begin_training`).
@@ -178,7 +178,8 @@ class _CompiledNetwork:
     def _batches(self, job: Job, steps: int, name: str) -> Array:
         counts = learning(job.spec, job.plan.train).issuperset(_counted_with(name))
         per_step = 1 if job.plan.meta_step is None else 2
-        return np.add(np.asarray(job.start[name], np.int64).reshape(()), counts * steps * per_step, dtype=np.int64)
+        before = np.asarray(job.start[name], np.int64).reshape(())
+        return np.array(before + counts * steps * per_step, np.int64)
 
 
 def _counted_with(name: str) -> list[str]:
