@@ -217,6 +217,8 @@ def test_layers_that_are_not_known_are_left_to_pytorch() -> None:
         probe = nn.Sequential(*layers, nn.Flatten())
         features = probe(torch.zeros(2, *shape)).shape[1]
         assert stages(nn.Sequential(*probe, nn.Linear(features, 4)), shape) is None
+    twice = nn.Linear(4, 4)
+    assert stages(nn.Sequential(twice, nn.ReLU(), twice, nn.Linear(4, 2)), (4,)) is None
     for last in (nn.ReLU(), nn.BatchNorm1d(4)):
         assert stages(nn.Sequential(nn.Flatten(), nn.Linear(128, 4), last), shape) is None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -140,15 +140,15 @@ class _CompiledNetwork:
         named = {name: np.full(self.shapes[name], strength, np.float32) for name in tensors}
         return self.flatten(named, default=0.0)
 
-    def flags(self, learns: Set[str]) -> list[bool] | None:
+    def flags(self, learns: frozenset[str]) -> list[bool] | None:
         """Say of weights, biases and so on whether they learn, as `Stage.flags` has them; None: all do.
 
         A norm counts batches if all that it counts may change (`TorchNetwork.begin_training`).
         """
-        if learns >= {*self.names}:
+        if learns.issuperset(self.names):
             return None
         return [
-            name in learns if not name.endswith(STATISTICS) else learns >= {*_counted_with(name)}
+            name in learns if not name.endswith(STATISTICS) else learns.issuperset(_counted_with(name))
             for name in self.names
             if not name.endswith(STATISTICS[:2])
         ]
@@ -179,7 +179,7 @@ class _CompiledNetwork:
         counts = learning(job.spec, job.plan.train).issuperset(_counted_with(name))
         per_step = 1 if job.plan.meta_step is None else 2
         before = np.asarray(job.start[name], np.int64).reshape(())
-        return np.asarray(before + counts * steps * per_step)  # a sum of scalars is none that can be saved
+        return np.array(before + counts * steps * per_step, np.int64)
 
 
 def _counted_with(name: str) -> list[str]:
