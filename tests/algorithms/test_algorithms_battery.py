@@ -18,7 +18,11 @@ from coterie.testing import (
 QUICK = (needs_nothing_but_messages,)
 """Checks that a sample runs with PyTorch too in every test run; the others do in `make slow`, as it takes minutes."""
 LONG = (repeats_itself, takes_more_rounds)
-"""Checks of many runs: where PyTorch alone trains a method's network they are left to `make slow`, too."""
+"""Checks of many runs: where PyTorch alone trains a method's network they are left to `make slow`, too.
+
+That such a method repeats itself is shown all the same: what it comes to after an interruption, or through bytes, is
+what it comes to without.
+"""
 SAMPLE = ("fedavg", "pacfl")
 """The methods that `make quick` puts through the battery too: one with a single model, one with groups."""
 
