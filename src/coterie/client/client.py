@@ -71,9 +71,13 @@ def answer_together(
         for position, outcome in outcomes.items():
             try:
                 work = answering[position].send(outcome)  # type: ignore[arg-type]  # None begins it
-                (jobs if isinstance(work, Job) else sketches)[position] = work  # type: ignore[index]
             except StopIteration as end:
                 replies[position] = end.value
+                continue
+            if isinstance(work, Job):
+                jobs[position] = work
+            else:
+                sketches[position] = work
         outcomes = dict(zip(jobs, train([*jobs.values()]), strict=True))
         outcomes |= zip(sketches, sketch_together([*sketches.values()]), strict=True)
     return [replies[position] for position in range(len(asked))]
