@@ -19,7 +19,7 @@ def test_one_component_is_fedavg() -> None:
     models = []
     one = {"model": "mixture", "model_options": {"of": "mlp", "components": 1}}
     for method, network in (("fedem", one), ("fedavg", {"model": "mlp", "model_options": {}})):
-        with small_federation(method, trainer="torch", rounds=3, **network) as (run, _):
+        with small_federation(method, trainer="torch", rounds=3, batch_size=20, **network) as (run, _):
             list(rounds(run.fed, run.algorithm, run.evaluator, every=0))
             served = run.algorithm.model_for(0)
             models.append(served.params if method == "fedem" else served)  # type: ignore[union-attr]

@@ -32,7 +32,7 @@ def test_a_client_whose_samples_are_turned_moves_to_those_who_see_them_so(method
         assert run.algorithm.model_for(0) is before[1]  # with the model of those it has come to
         assert all(run.algorithm.model_for(client) is before[client] for client in range(1, 8))
         assert run.algorithm.grouping is not None
-        assert "Grouped anew in round 2: what 1 clients sent had moved by more than the cut." in (
+        assert "Grouped anew in round 2: what 1 client sent had moved by more than the cut." in (
             run.algorithm.grouping.reason
         )
 

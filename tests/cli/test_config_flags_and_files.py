@@ -57,6 +57,13 @@ VALUES: dict[str, tuple[str, Any]] = {
     "aggregation.assumed_liars": ("2", 2),
     "aggregation.max_samples": ("1000", 1000),
     "aggregation.max_weight": ("5", 5.0),
+    "aggregation.secure": ("true", True),
+    "aggregation.secure_min": ("4", 4),
+    "aggregation.secure_clip": ("7.5", 7.5),
+    "privacy.limit": ("epsilon=3,delta=1e-6", "epsilon=3.0,delta=1e-06"),
+    "privacy.unprotected": ("train", ["train"]),
+    "privacy.dp_signature": ("epsilon=1,delta=1e-6", "epsilon=1.0,delta=1e-06"),
+    "privacy.dp_training": ("epsilon=8,delta=1e-4,clip=1", "epsilon=8.0,delta=0.0001,clip=1.0,min_group=10"),
     "newcomers.share": ("0.25", 0.25),
     "newcomers.draw": ("last", "last"),
     "newcomers.join_at": ("7", 7),
@@ -122,7 +129,9 @@ def test_every_key_is_tried_below() -> None:
 @pytest.mark.parametrize("key", list(keys()), ids=lambda key: key.path)
 def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -> None:
     written, value = VALUES[key.path]
-    method = ["--algorithm", "pacfl"] if key.section == "grouping" else []
+    method = ["--algorithm", "pacfl"] if key.section == "grouping" or key.name == "dp_signature" else []
+    method += ["--fraction", "0.5"] if key.name == "dp_training" else []
+    method += ["--privacy-limit", "epsilon=3,delta=1e-06"] if key.name == "unprotected" else []
     method += ["--newcomers", "0.5"] if key.name == "join_at" else []
     method += ["--engine", "flower"] if key.name in ("address", "gpu_share") else []
     method += ["--initial", "start.safetensors"] if key.name == "initial_digest" else []

@@ -75,7 +75,7 @@ def test_a_table_by_workers_and_again(tmp_path: Path) -> None:
 
 def test_what_would_run(tmp_path: Path) -> None:
     shown = coterie("digits-table", "--catalogue", BOOK, "--dry-run", data=tmp_path)
-    assert "3 numbers of 6 runs, of 6 numbers in all" in shown.out
+    assert "3 numbers of 6 runs, of 6 in all" in shown.out
     assert "left out: STL-10: 'stl10' is not here: 'coterie data get stl10' downloads it" in shown.out
     assert "SHORTENED" not in shown.out
     assert not list(tmp_path.iterdir())

@@ -97,7 +97,7 @@ def test_groups_are_found_that_pairs_do_not_show() -> None:
     assert adjusted_rand_index(first.labels, true) < 0.7
     found = rule.pool(first, pairs, clients)
     assert adjusted_rand_index(found.labels, true) == 1
-    assert "from the mean of another group" in found.reason
+    assert "to the mean of another group" in found.reason
     assert np.bincount(found.labels, found.weights) == pytest.approx(np.ones(4))
     assert found.threshold < np.inf
 

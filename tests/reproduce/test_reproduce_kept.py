@@ -83,7 +83,7 @@ def test_kept_runs_are_shown_without_their_data(tmp_path: Path, monkeypatch: pyt
         reproduce("pacfl-table3", algorithms="pacfl", out=tmp_path)
     item = catalogue()["pacfl-table3"]
     text = plan(item, ReproductionRequest(seeds=(0, 1), algorithms=("pacfl",)), tmp_path)
-    assert "1 numbers of 2 runs (2 of them finished)" in text
+    assert "1 number of 2 runs (2 of them finished)" in text
     assert "time: none: all runs are finished" in text
     assert "left out" not in text
 

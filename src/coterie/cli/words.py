@@ -10,7 +10,6 @@ from typing import Any
 
 from coterie.errors import CoterieError
 from coterie.registry import Registry
-from coterie.run.values import split_names
 
 COMMANDS = ("run", "cluster", "inspect", "compare", "sweep")
 """Those whose only argument is a file, which can be told from a word of a list."""
@@ -60,6 +59,7 @@ def flag_for(word: str, methods_flag: str = "--algorithm") -> str | None:
     from coterie.algorithms import ALGORITHMS
     from coterie.data import DATASETS, PARTITIONS, stored_names
     from coterie.models import MODELS
+    from coterie.run.values import split_names
 
     path, written = Path(word), shlex.quote(word)
     if path.suffix == ".toml":
