@@ -1,8 +1,10 @@
 """Keep the small files of finished reproductions here: configuration, result and metrics of each run.
 
     python reproductions/keep.py runs/reproduce
+    python reproductions/keep.py runs/no-settings no-settings
 
-Then ``coterie reproduce NAME --out reproductions`` shows its table at once, and goes on with what is missing.
+Then ``coterie reproduce NAME --out reproductions`` shows its table at once, and goes on with what is missing; with a second
+word, runs of a catalogue of one's own are kept in a folder of that name, ``--out reproductions/no-settings``.
 """
 
 import re
@@ -25,12 +27,12 @@ def keep(source: Path, target: Path = HERE) -> int:
         for name in KEPT:
             shutil.copyfile(result.with_name(name), place / name)
         config = place / "config.toml"
-        out = f'out = "reproductions/{place.relative_to(target).as_posix()}"'  # where it was run is nobody's business
+        out = f'out = "reproductions/{place.relative_to(HERE).as_posix()}"'  # where it was run is nobody's business
         config.write_text(OUT.sub(out, config.read_text(encoding="utf-8")), encoding="utf-8")
     return new
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "runs").is_dir():
+    if len(sys.argv) not in (2, 3) or not (Path(sys.argv[1]) / "runs").is_dir():
         sys.exit("keep.py: name a folder of reproductions, for instance runs/reproduce")
-    print(f"{keep(Path(sys.argv[1]))} new runs")
+    print(f"{keep(Path(sys.argv[1]), HERE.joinpath(*sys.argv[2:]))} new runs")
