@@ -3,8 +3,8 @@
     python reproductions/keep.py runs/reproduce
     python reproductions/keep.py runs/no-settings no-settings
 
-Then ``coterie reproduce NAME --out reproductions`` shows its table at once, and goes on with what is missing; with a second
-word, runs of a catalogue of one's own are kept in a folder of that name, ``--out reproductions/no-settings``.
+Then ``coterie reproduce NAME --out reproductions`` shows its table at once, and goes on with what is missing. With a
+second word, runs of a catalogue of one's own are kept in a folder of that name: ``--out reproductions/no-settings``.
 """
 
 import re

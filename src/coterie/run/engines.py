@@ -77,7 +77,73 @@ def make_engine(
     """
     with ExitStack() as stack:
         terms = _terms(config, folder, stack)
-        yield stack.enter_context(_engine(config, data, spec, store, trainer, test, arrivals, terms))
+        if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
+            engine: EmbeddedEngine | FlowerSimulation = EmbeddedEngine(
+                data,
+                store,
+                trainer,
+                workers=workers(config),
+                faults=_faults(config, data),
+                seed=config.run.seed,
+                common_test=test,
+                arrivals=arrivals,
+                protection=_protection(config),
+                terms=terms,
+                batch_clients=config.engine.batch_clients,
+            )
+        else:
+            engine = _simulation(config, data, spec, store, arrivals, terms, stack)
+        yield stack.enter_context(engine)
+
+
+def _simulation(
+    config: Config,
+    data: FederatedData,
+    spec: ModelSpec,
+    store: Store,
+    arrivals: dict[ClientId, int],
+    terms: PrivacyTerms,
+    stack: ExitStack,
+) -> FlowerSimulation:
+    """Return the engine whose clients are in processes of Ray; what it needs on disk goes with the block."""
+    check_engine(config)
+    if not isinstance(store, DiskStore):
+        store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
+    folder = stack.enter_context(_shared_folder(store))
+    plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
+    network = MODELS[spec.name]
+    factory = _TrainerFactory(
+        config.engine.trainer,
+        spec,
+        plugins,
+        config.engine.device,
+        config.model.initial,
+        network if isinstance(network, GivenNetwork) else None,
+    )
+    return FlowerSimulation(
+        Recipe(
+            share(data, folder),
+            str(store.folder.absolute()),
+            factory,
+            blamed_on_plugin,
+            _protection(config),
+            config.run.durable,
+            terms,
+        ),
+        terms.told("train", dict(enumerate(part_sizes(data.train_parts).tolist()))),
+        workers=workers(config),
+        address=config.engine.address,
+        gpu_share=gpu_share(config),
+        faults=_faults(config, data),
+        seed=config.run.seed,
+        arrivals=arrivals,
+        tests=terms.told("evaluate", dict(enumerate(part_sizes(data.test_parts).tolist()))),
+    )
+
+
+def _protection(config: Config) -> Protection:
+    """Return how few samples clients answer from."""
+    return Protection(config.privacy.min_samples, config.privacy.min_label_samples)
 
 
 def _terms(config: Config, folder: Path | None, stack: ExitStack) -> PrivacyTerms:
@@ -86,72 +152,6 @@ def _terms(config: Config, folder: Path | None, stack: ExitStack) -> PrivacyTerm
         return PrivacyTerms()
     place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
     return PrivacyTerms(limit, frozenset(config.privacy.unprotected), ledgers_in(place.absolute()))
-
-
-@contextmanager
-def _engine(
-    config: Config,
-    data: FederatedData,
-    spec: ModelSpec,
-    store: Store,
-    trainer: Trainer,
-    test: CommonTest | None,
-    arrivals: dict[ClientId, int],
-    terms: PrivacyTerms,
-) -> Iterator[Engine]:
-    protection = Protection(config.privacy.min_samples, config.privacy.min_label_samples)
-    faults = _faults(config, data)
-    if config.engine.name == "embedded" or isinstance(trainer, RehearsalTrainer):
-        with EmbeddedEngine(
-            data,
-            store,
-            trainer,
-            workers=workers(config),
-            faults=faults,
-            seed=config.run.seed,
-            common_test=test,
-            arrivals=arrivals,
-            protection=protection,
-            terms=terms,
-            batch_clients=config.engine.batch_clients,
-        ) as engine:
-            yield engine
-        return
-    check_engine(config)
-    with ExitStack() as stack:
-        if not isinstance(store, DiskStore):
-            store = DiskStore(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-"))))
-        folder = stack.enter_context(_shared_folder(store))
-        plugins = (*config.run.plugins, *_imported_by_clients(config, spec))
-        network = MODELS[spec.name]
-        factory = _TrainerFactory(
-            config.engine.trainer,
-            spec,
-            plugins,
-            config.engine.device,
-            config.model.initial,
-            network if isinstance(network, GivenNetwork) else None,
-        )
-        with FlowerSimulation(
-            Recipe(
-                share(data, folder),
-                str(store.folder.absolute()),
-                factory,
-                blamed_on_plugin,
-                protection,
-                config.run.durable,
-                terms,
-            ),
-            terms.told("train", dict(enumerate(part_sizes(data.train_parts).tolist()))),
-            workers=workers(config),
-            address=config.engine.address,
-            gpu_share=gpu_share(config),
-            faults=faults,
-            seed=config.run.seed,
-            arrivals=arrivals,
-            tests=terms.told("evaluate", dict(enumerate(part_sizes(data.test_parts).tolist()))),
-        ) as simulation:
-            yield simulation
 
 
 def _faults(config: Config, data: FederatedData) -> SimulatedFaults:

@@ -41,8 +41,6 @@ def summarise(
     folder: Path | None,
 ) -> Result:
     """Gather the fields of ``result.json``; `history` holds the rows of ``metrics.jsonl``."""
-    import torch
-
     config, fed, algorithm, evaluator = run.config, run.fed, run.algorithm, run.evaluator
     shown, last, labels = scale(config.evaluation.metric), history[-1], _by_client(algorithm.groups(), data.clients)
     late = {client for client, round in fed.joined.items() if round > fed.settings.rounds}
@@ -85,15 +83,22 @@ def summarise(
         validation=config.evaluation.validation,
         metric=config.evaluation.metric,
         engine=fed.engine.name,
-        versions={
-            "coterie": coterie.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
+        versions=_versions(),
         history=history,
         folder=folder,
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return of what the numbers may depend."""
+    import torch
+
+    return {
+        "coterie": coterie.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
 
 
 def _events(fed: Federation, evaluator: Evaluator) -> list[dict[str, Any]]:
