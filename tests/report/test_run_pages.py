@@ -22,6 +22,7 @@ from coterie.results.charts import (
     Distribution,
     HeatMap,
     Lines,
+    NumberCell,
     Page,
     Scatter,
     Table,
@@ -51,6 +52,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def copy(runs: dict[str, Path], tmp_path: Path) -> Path:
     """A run to be damaged."""
     return Path(shutil.copytree(runs["pacfl"], tmp_path / "pacfl"))
+
+
+def test_what_is_not_defined_is_not_called_unmeasured(runs: dict[str, Path]) -> None:
+    results, groups = (
+        titles(make_page([runs["pacfl"], runs["solo"]]))[title] for title in ("Results", "Accuracy by true group (%)")
+    )
+    assert isinstance(results, Table)
+    assert isinstance(groups, Table)
+    solo = dict(zip(results.columns, results.rows[1], strict=True))
+    assert {solo[name] for name in ("C (%)", "+ (%)", "groups", "ARI")} == {NumberCell("–", None)}
+    assert None not in results.rows[0]
+    assert {(row[0], row[1]) for row in groups.rows if row[0] == "solo"} == {
+        ("solo", "L"),
+        ("solo", "L, best round of the group"),
+    }
+    assert len(groups.rows) == 7  # five of pacfl's, in one table
 
 
 def test_accuracies_by_label_are_on_the_page_and_below_the_table(tmp_path: Path) -> None:

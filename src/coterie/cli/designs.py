@@ -29,9 +29,7 @@ Baseline = Annotated[
 ]
 By = Annotated[
     ComparedProtocol | None,
-    typer.Option(
-        "--protocol", help="Protocol that --tune, --plot and a plain --target refer to [L].", case_sensitive=False
-    ),
+    typer.Option("--protocol", help="Protocol for pictures, tuning and a plain --target [L].", case_sensitive=False),
 ]
 As = Annotated[TableFormat, typer.Option("--format", help="Format of the printed table.")]
 Columns = Annotated[

@@ -1,6 +1,5 @@
 """The page of a run, or of several runs beside each other."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,9 @@ from coterie.report.pages.curves import accuracies, final_accuracy, followed, sw
 from coterie.report.pages.events import events_in_words, events_section
 from coterie.report.pages.origin import origin_of_runs
 from coterie.report.pages.special import curriculum_section, newcomers_section, privacy_section, pruning_section
+from coterie.report.pages.true_groups import by_true_group
 from coterie.results.charts import Block, Fact, Mark, NumberCell, Page, Section, Series, Table, Values, values
+from coterie.results.events import not_measured
 from coterie.results.formats import data_title
 from coterie.results.metrics import ACCURACY, capital, scale
 from coterie.results.protocols import (
@@ -19,7 +20,6 @@ from coterie.results.protocols import (
     CURVES,
     EACH_CLIENT,
     OVER_GROUPS,
-    OVER_GROUPS_LEGEND,
     PROTOCOLS,
     estimated,
     held_out,
@@ -105,7 +105,14 @@ def _with_error(run: StoredRun, protocol: str) -> str:
 def _cell(run: StoredRun, protocol: str) -> NumberCell | float | None:
     """Return an accuracy for a table; without a standard error it is just a number."""
     number = run.accuracy(protocol)
-    return number if run.standard_error(protocol) is None else NumberCell(_with_error(run, protocol), number)
+    if run.standard_error(protocol) is not None:
+        return NumberCell(_with_error(run, protocol), number)
+    return None if run.result and protocol in not_measured(run.result["accuracy"]) else _or_dash(run, number)
+
+
+def _or_dash(run: StoredRun, number: float | None) -> NumberCell | float | None:
+    """Return what a finished run has not, since it is not defined for it, as a dash."""
+    return NumberCell("–", None) if number is None and run.result else number
 
 
 def _ranked(runs: Sequence[StoredRun]) -> str:
@@ -190,12 +197,10 @@ def _results(runs: Sequence[StoredRun]) -> Section:
             (
                 run.name,
                 *(_cell(run, key) for key in AT_END),
-                *map(run.over_groups, OVER_GROUPS),
-                *map(run.unadapted, EACH_CLIENT),
+                *(_or_dash(run, run.over_groups(key)) for key in OVER_GROUPS),
+                *(_or_dash(run, run.unadapted(key)) for key in EACH_CLIENT),
                 _cell(run, "L_best"),
-                worst_tenth(run)[1],
-                run.group_count,
-                run.ari,
+                *(_or_dash(run, number) for number in (worst_tenth(run)[1], run.group_count, run.ari)),
                 *(values([traffic.get(way)], 1e-6)[0] for way in ("down_bytes", "up_bytes")),
                 run.event_count,
                 result.get("seconds"),
@@ -212,68 +217,14 @@ def _results(runs: Sequence[StoredRun]) -> Section:
             *("MB to clients", "MB from clients", "events", "seconds"),
         ),
         rows=tuple(rows),
-        note="Not measured, or no column: it is not defined for the method, or the run is not finished. "
-        "MB: in training, evaluation not counted.",
+        note="–, or no column: not defined for the method. MB: in training, evaluation not counted.",
     )
     meaning = Table(
         title="What the protocols measure",
         columns=("protocol", f"{measured_by(runs)} of"),
         rows=tuple((p.symbol, p.sentence) for p in (*AT_END.values(), PROTOCOLS["L_best"])),
     )
-    return Section(heading="Result", blocks=(main.without_empty(), *_by_true_group(runs), *_targets(runs), meaning))
-
-
-def _by_true_group(runs: Sequence[StoredRun]) -> list[Block]:
-    """Show the accuracies of each true group, at the end and in its best round, and their mean."""
-    tables: list[Block] = []
-    for run in runs:
-        measured = run.by_true_group()
-        sizes = Counter(run.true_groups or [])
-        rows = [
-            (_in_words(key), *_of_groups(run, key, numbers), run.over_groups(key)) for key, numbers in measured.items()
-        ]
-        if rows:
-            groups = (f"group {g} ({sizes[g]} clients)" for g in range(len(rows[0]) - 2))
-            tables.append(
-                Table(
-                    title=f"{capital(run.metric)} by true group{run.scale.unit}"
-                    + (f": {run.name}" if len(runs) > 1 else ""),
-                    columns=("protocol", *groups, "mean over groups"),
-                    rows=tuple(rows),
-                    note=f"Means over the clients of each group{_asked(run)}. {OVER_GROUPS_LEGEND}",
-                )
-            )
-    return tables
-
-
-def _of_groups(run: StoredRun, key: str, numbers: Values) -> list[NumberCell | float | None]:
-    """Return the accuracies of groups, with standard errors where they are estimates."""
-    entries = ((run.result or {}).get("measured_by_true_group") or {}).get(key) or []
-    if len(entries) != len(numbers):
-        return [*numbers]
-    errors = [run.scaled(entry["standard_error"]) for entry in entries]
-    return [
-        n if n is None or e is None else NumberCell(f"{run.scale.shown(n)} ± {run.scale.shown(e)}", n)
-        for n, e in zip(numbers, errors, strict=True)
-    ]
-
-
-def _asked(run: StoredRun) -> str:
-    """Say how many clients of each group were evaluated, where not all."""
-    entries = ((run.result or {}).get("measured_by_true_group") or {}).get("L") or []
-    counts = ", ".join(f"{entry['clients']:,}" for entry in entries[:20])
-    return f" that were evaluated ({counts}{' …' if len(entries) > 20 else ''})" if entries else ""
-
-
-def _in_words(key: str) -> str:
-    """Write a key of accuracies by group.
-
-    >>> _in_words("plus"), _in_words("C_max"), _in_words("L_unadapted")
-    ('+', 'C, best round of the group', 'L, unadapted')
-    """
-    protocol, _, which = key.partition("_")
-    words = {"max": "best round of the group", "unadapted": "unadapted"}
-    return PROTOCOLS[protocol].symbol + (f", {words[which]}" if which else "")
+    return Section(heading="Result", blocks=(main.without_empty(), *by_true_group(runs), *_targets(runs), meaning))
 
 
 def _when(run: StoredRun, target: Mapping[str, Any]) -> int | str:
