@@ -57,8 +57,9 @@ def _coarser(merges: Floats, labels: Ints) -> str:
     wide = {k: at[len(at) + 1 - k] / at[len(at) - k] for k in range(2, most + 1) if at[len(at) - k] > 0}
     best = max(wide, key=lambda k: wide[k], default=1)
     return (
-        f". So {groups} distributions can be told apart, but with about {clients / groups:.2g} clients each, fewer "
-        f"models may learn better: the clearest coarser cut has {best} groups (granularity {threshold_for(merges, best):.2f})"
+        f". So {groups} distributions can be told apart, but with about {round(clients / groups, 1):g} clients each, "
+        f"fewer models may learn better: the clearest coarser cut has {best} groups "
+        f"(granularity {threshold_for(merges, best):.2f})"
     )
 
 
