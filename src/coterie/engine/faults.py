@@ -92,9 +92,10 @@ class SimulatedFaults:
         return answer
 
     def _fate(self, seed: int, client: ClientId, request: Request) -> str:
+        if not (self.liars or self.drop or self.straggle or self.hostile):
+            return ""
         fates = ("drop", self.drop), ("straggle", self.straggle), ("hostile", self.hostile)
-        spared = request.measures or any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs)
-        if spared or not (self.liars or any(chance for _, chance in fates)):
+        if request.measures or any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs):
             return ""
         luck = stream(seed, "faults", client, request.round).random(3)
         fate = next((fate for (fate, chance), x in zip(fates, luck, strict=True) if x < chance), "")

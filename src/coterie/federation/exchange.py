@@ -19,6 +19,7 @@ from coterie.messages import (
     Failure,
     Limits,
     MaskedReply,
+    ModelSpec,
     Params,
     Reply,
     Request,
@@ -96,6 +97,7 @@ class Exchange:
     """Who has sent a valid reply; in the end, who of these counts."""
     trained: set[ClientId] = field(default_factory=set)
     """Who of these has trained."""
+    _latest: tuple[ModelSpec, Params, Params] | None = field(default=None, init=False, repr=False)
 
     def send(self, engine: Engine, deadline: float | None) -> Iterator[Reply | Failure]:
         """Hand the requests to the engine and count their bytes; one shared by many clients is measured once."""
@@ -144,8 +146,8 @@ class Exchange:
         request, client = self.requests[answer.client], answer.client
         self.ledger.count(request.kind, client, self.round, up=wire.size(answer))
         samples, tests = (mapping.get(client, MOST_SAMPLES) for mapping in (self.samples, self.tests))
-        frozen = frozen_part(request.spec, self.seed)
-        limits = Limits(initial(request.spec, self.seed), samples, tests, frozen.keys())
+        template, frozen = self._network(request)
+        limits = Limits(template, samples, tests, frozen.keys())
         if error := error_in_reply(request, answer, limits):
             self.failures.append(Failure(client, self.round, "invalid", error))
             return None
@@ -156,7 +158,13 @@ class Exchange:
             isinstance(part, MaskedReply) or (isinstance(part, TrainReply) and part.steps) for part in answer.answers
         ):
             self.trained.add(client)
-        return completed(request, answer, limits.template) if frozen else answer
+        return completed(request, answer, template) if frozen else answer
+
+    def _network(self, request: Request) -> tuple[Params, Params]:
+        """Return θ⁰ of the network that a request is about, and what it freezes; often the same as just now."""
+        if self._latest is None or self._latest[0] is not request.spec:
+            self._latest = request.spec, initial(request.spec, self.seed), frozen_part(request.spec, self.seed)
+        return self._latest[1:]
 
     def _settle(self) -> None:
         """Leave it at the replies that count, and bring what failed into the order of clients."""

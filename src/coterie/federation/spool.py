@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import get_origin, get_type_hints
 
 import numpy as np
 
@@ -88,9 +90,20 @@ def _with_models(reply: Reply, change: Callable[[Params], Params]) -> Reply:
     """Return a reply whose models, which are the large part of it, are replaced; one without any as it is."""
 
     def changed(answer: Answer) -> Answer:
-        models = {name: change(value) for name, value in vars(answer).items() if isinstance(value, Mapping)}
+        models = {name: change(getattr(answer, name)) for name in _models_in(type(answer))}
         return replace(answer, **models) if models else answer
 
     answers = tuple(map(changed, reply.answers))
     same = all(new is old for new, old in zip(answers, reply.answers, strict=True))
     return reply if same else replace(reply, answers=answers)
+
+
+@cache
+def _models_in(kind: type[Answer]) -> tuple[str, ...]:
+    """Name the fields of an answer that hold models.
+
+    >>> from coterie.messages import SignatureReply, TrainReply
+    >>> _models_in(TrainReply), _models_in(SignatureReply)
+    (('params', 'control'), ())
+    """
+    return tuple(name for name, hint in get_type_hints(kind).items() if get_origin(hint) is Mapping)

@@ -175,15 +175,15 @@ def read_only(value: T) -> T:
     (False, True, True)
     """
     result: Any = value
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, np.ndarray):
         result = value.view()
         result.flags.writeable = False
-    elif type(value) in _PLAIN:
-        return value
-    elif isinstance(value, Mapping):
-        result = {key: read_only(item) for key, item in value.items()}
     elif isinstance(value, tuple):
         result = tuple(map(read_only, value))
     elif isinstance(value, Request | Reply | Answer):
         result = type(value)(**{name: read_only(part) for name, part in vars(value).items()})
+    elif isinstance(value, Mapping):  # after the others, as it takes longest to tell
+        result = {key: read_only(item) for key, item in value.items()}
     return result  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ import struct
 import types
 from collections.abc import Mapping
 from dataclasses import fields
+from json.encoder import encode_basestring
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -39,6 +40,7 @@ _IF_SET = {
     for cls in CLASSES.values()
 }
 _PLAIN = {bool, int, str}
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 MOST_VALUES = 2_000_000
 """Beside arrays, in a message or a checkpoint: a checkpoint of 100,000 clients has as many."""
 _HINTS: dict[str, dict[str, Any]] = {
@@ -114,7 +116,7 @@ def digest(value: Any) -> str:
 def size(message: Message) -> int:
     """Return the exact number of bytes of `encode(message)`, without copying its arrays."""
     tree, arrays = _take_apart(message)
-    entries, offset = [json.dumps({"__metadata__": {"tree": tree}}, separators=(",", ":"), ensure_ascii=False)], 0
+    entries, offset = [f'{{"__metadata__":{{"tree":{encode_basestring(tree)}}}}}'], 0
     for name, array in sorted(arrays.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])):
         shape, end = ",".join(map(str, array.shape)), offset + array.nbytes
         dtype = _DTYPES[array.dtype]
@@ -136,7 +138,7 @@ _ORDER = {dtype: rank for rank, dtype in enumerate(_DTYPES)}
 
 def _take_apart(value: Any) -> tuple[str, dict[str, Array]]:
     arrays: dict[str, Array] = {}
-    return json.dumps(_tree(value, arrays), separators=(",", ":")), arrays
+    return _ENCODER.encode(_tree(value, arrays)), arrays
 
 
 def _tree(value: Any, arrays: dict[str, Array]) -> Any:
@@ -155,14 +157,15 @@ def _tree(value: Any, arrays: dict[str, Array]) -> Any:
         arrays[name] = value if plain else np.asarray(value, value.dtype.newbyteorder("="), order="C")
         return {"$array": name}
     if kind in _FIELDS:
-        held = {name: getattr(value, name) for name in _FIELDS[kind]}
-        if optional := _IF_SET[kind]:
-            held = {name: item for name, item in held.items() if item is not None or name not in optional}
-        return {"$": _TAGS[kind]} | {name: _tree(item, arrays) for name, item in held.items()}
-    if isinstance(value, Mapping):
-        return {"$map": {key: _tree(item, arrays) for key, item in value.items()}}
+        tree, optional = {"$": _TAGS[kind]}, _IF_SET[kind]
+        for name in _FIELDS[kind]:
+            if (item := getattr(value, name)) is not None or name not in optional:
+                tree[name] = _tree(item, arrays)
+        return tree
     if isinstance(value, tuple | list):
         return [_tree(item, arrays) for item in value]
+    if isinstance(value, Mapping):  # after the others, as it takes longest to tell
+        return {"$map": {key: _tree(item, arrays) for key, item in value.items()}}
     if isinstance(value, np.generic):
         return _tree(value.item(), arrays)
     return value
