@@ -37,6 +37,8 @@ from coterie.similarity.moments import VARIANCES
 CHANGED = 2.0
 """Times chance by which labels of a client look different than they did, squared: as much as groups differ by."""
 WITHHELD = "withheld"
+LEAST_OWN = 0.1
+"""Share of a client's own model below which it is left out: chance alone makes labels differ a little."""
 
 
 @algorithm("kindred")
@@ -53,6 +55,10 @@ class Kindred(OneShotClustering[MomentsReply]):
         Literal["labels", "samples"],
         "in means, rows of the last layer count by samples of their label, or by all samples as the rest does",
     ] = "labels"
+
+    mixes_own: Annotated[
+        bool, "clients use a mean of their group's model and their own, by how far their labels are from the group's"
+    ] = True
 
     counts: dict[ClientId, Array] = saved(default_factory=dict)
     """Samples of each label that clients told of, n_iy."""
@@ -196,6 +202,20 @@ class Kindred(OneShotClustering[MomentsReply]):
         rows = share * self.samples_by_label(member.client, answer.samples, labels)
         return member._replace(tensor_weights=dict.fromkeys(self.head, rows))
 
+    def own_shares(self, clients: Sequence[ClientId]) -> dict[ClientId, float]:
+        """a_i by the labels of a client and of its group, of which others may have more; nothing where it is silent."""
+        if not self.mixes_own or self.rows != "labels":
+            return {}
+        of_groups: dict[int, Array] = {}
+        for client, group in self.member.items():
+            if client in self.counts:
+                of_groups[group] = of_groups.get(group, np.int64(0)) + self.counts[client]
+        told = self.counts.keys() & self.member.keys()
+        return {
+            client: own_share(self.counts[client], of_groups[self.member[client]]) if client in told else 0.0
+            for client in clients
+        }
+
     def samples_by_label(self, client: ClientId, samples: int, classes: int) -> npt.NDArray[np.float64]:
         """Return n_iy; what a client does not tell is spread evenly over the labels that it tells nothing of."""
         counts = np.asarray(self.counts.get(client, np.zeros(classes)), np.float64)
@@ -246,6 +266,18 @@ class Kindred(OneShotClustering[MomentsReply]):
     def reason(self) -> str | None:
         """Why there is one group, where no rule could say it."""
         return None if self.grouping else "No client has enough samples of a label to be compared: there is one group."
+
+
+def own_share(counts: Array, of_group: Array) -> float:
+    """a_i = TV(labels of i, labels of its group) / 2, to the hundredth; less than a tenth is taken for chance.
+
+    >>> own_share(np.array([5, 5, 0, 0]), np.array([20, 20, 20, 20])), own_share(np.array([6, 5]), np.array([50, 50]))
+    (0.25, 0.0)
+    """
+    if not (counts.sum() and of_group.sum()):
+        return 0.0
+    share = round(float(np.abs(counts / counts.sum() - of_group / of_group.sum()).sum()) / 4, 2)
+    return share if share >= LEAST_OWN else 0.0
 
 
 def last_layer(model: Params, labels: int) -> tuple[str, ...]:

@@ -97,6 +97,13 @@ class Algorithm(CommonOptions, Resumable, ABC):
     def model_for(self, client: ClientId) -> ServedModel | None:
         """Return what this client would receive now; None if the server has no model for it."""
 
+    def own_shares(self, clients: Sequence[ClientId]) -> Mapping[ClientId, float]:
+        """Return what share its own model has in the mean that each client uses, with what it receives.
+
+        Empty: clients use what they receive.
+        """
+        return {}
+
     def global_model(self) -> Params | None:
         """Return a model for all that the server keeps beside what clients receive, to be measured under G, if any."""
         return None

@@ -107,9 +107,10 @@ class Evaluator(Resumable):
         clients = self.evaluated.among(newcomers) if newcomers else self.evaluated.now()
         models = {client: self.algorithm.model_for(client) for client in clients}
         self._check(models)
-        names = _names(models)
+        received_by, shares = _names(models), self.algorithm.own_shares(clients)
+        names = {client: _used(name, shares.get(client)) for client, name in received_by.items()}
         adaptation = self.algorithm.adaptation(self.fed)
-        requests = self._requests(models, names, adaptation)
+        requests = self._requests(models, names, adaptation, shares)
         for client, reply in self.fed.ask(requests).items():
             answers = [answer for answer in reply.answers if isinstance(answer, EvaluateReply)]
             scores = [self._score(answer) for answer in answers]
@@ -126,7 +127,8 @@ class Evaluator(Resumable):
                 self.seen[client] = names[client]
         self._forget_others()
         auxiliary = None if newcomers else self.algorithm.global_model()
-        G = self._global(models, names) if auxiliary is None else self._beside(auxiliary)
+        as_received = self.algorithm.served_offset is None and not any(shares.values())
+        G = self._global(models, received_by, as_received) if auxiliary is None else self._beside(auxiliary)
         covered = sum(samples > 0 for _, samples in self.received.values())
         unadapted = {"L": _mean(self.own_unadapted), "C": _mean(self.received_unadapted)} if adaptation else None
         W = self._pooled()
@@ -171,7 +173,9 @@ class Evaluator(Resumable):
             stands = stands | {key: self.evaluated.measured([*by.values()]) for key, by in by_label.items() if by}
         return replace(evaluation, C_own=own, C_lacking=lacking, measured=stands)
 
-    def _evaluate(self, model: str | tuple[str, ...], by_label: Literal[True] | None = None) -> Evaluate:
+    def _evaluate(
+        self, model: str | tuple[str, ...], by_label: Literal[True] | None = None, own_share: float | None = None
+    ) -> Evaluate:
         """Ask for the score of a model as clients use it: with their label offsets, if the method serves them."""
         return Evaluate(
             model,
@@ -179,6 +183,7 @@ class Evaluator(Resumable):
             by_label=by_label,
             metric=self.fed.settings.metric,
             most=self.fed.settings.evaluation.test_samples,
+            own_share=own_share,
         )
 
     def _score(self, answer: EvaluateReply) -> Score:
@@ -189,15 +194,17 @@ class Evaluator(Resumable):
 
     def evaluate_by_label(self) -> None:
         """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
-        models = {client: self.algorithm.model_for(client) for client in self.evaluated.now()}
-        names, adaptation = _names(models), self.algorithm.adaptation(self.fed)
+        clients = self.evaluated.now()
+        models = {client: self.algorithm.model_for(client) for client in clients}
+        shares, adaptation = self.algorithm.own_shares(clients), self.algorithm.adaptation(self.fed)
+        names = {client: _used(name, shares.get(client)) for client, name in _names(models).items()}
         alike: dict[str, Request] = {}
         changed = {client: name for client, name in names.items() if self.seen_by_label.get(client) != name}
         for client, name in changed.items():
             if (served := models[client]) is not None and name not in alike:
                 first, start, sent = as_request(served)
                 adapted = [] if adaptation is None else [_adapts(start, adaptation)]
-                scored = self._evaluate(start if adaptation is None else "trained", by_label=True)
+                scored = self._evaluate(start if adaptation is None else "trained", True, shares.get(client))
                 alike[name] = self.fed.request(*first, *adapted, scored, kind=LABEL_EVALUATION, models=sent)
         for client, reply in self.fed.ask({client: alike[name] for client, name in changed.items()}).items():
             score = reply.answer(EvaluateReply, -1)
@@ -207,7 +214,11 @@ class Evaluator(Resumable):
                     measured[client] = right
 
     def _requests(
-        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], adaptation: Plan | None
+        self,
+        models: Mapping[ClientId, ServedModel | None],
+        names: Mapping[ClientId, str],
+        adaptation: Plan | None,
+        shares: Mapping[ClientId, float],
     ) -> dict[ClientId, Request]:
         """Ask each client for the scores that may have changed; those with the same question share a request."""
         requests: dict[ClientId, Request] = {}
@@ -218,12 +229,13 @@ class Evaluator(Resumable):
             if model is None:
                 for scores in (self.received, self.received_unadapted, self.seen):
                     scores.pop(client, None)
-            new = names.get(client) != self.seen.get(client) or (own_changed and isinstance(model, SharedLayers))
+            of_both = isinstance(model, SharedLayers) or bool(shares.get(client))
+            new = names.get(client) != self.seen.get(client) or (own_changed and of_both)
             changed = model if model is not None and new else None
             if own_changed or changed is not None:
                 kind = own_changed, None if changed is None else names[client]
                 if kind not in alike:
-                    alike[kind] = self._request(own_changed, changed, adaptation)
+                    alike[kind] = self._request(own_changed, changed, adaptation, shares.get(client))
                 requests[client] = alike[kind]
         return requests
 
@@ -236,7 +248,9 @@ class Evaluator(Resumable):
                 method = type(self.algorithm)
                 raise CoterieError(f"{home(method)}: {method.__qualname__}.model_for({client}) returned {error}")
 
-    def _request(self, own: bool, served: ServedModel | None, adaptation: Plan | None) -> Request:
+    def _request(
+        self, own: bool, served: ServedModel | None, adaptation: Plan | None, own_share: float | None
+    ) -> Request:
         """Ask for a score of each model, and for another after the adaptation, if there is one."""
         verbs: list[Verb] = []
         if own:
@@ -244,7 +258,7 @@ class Evaluator(Resumable):
         if served is None:
             return self.fed.request(*verbs, kind=EVALUATION)
         first, start, models = as_request(served)
-        verbs += *first, self._evaluate(start), *self._adapted(start, adaptation)
+        verbs += *first, self._evaluate(start, own_share=own_share), *self._adapted(start, adaptation)
         return self.fed.request(*verbs, kind=EVALUATION, models=models)
 
     def _adapted(self, start: tuple[str, ...], plan: Plan | None) -> list[Verb]:
@@ -284,15 +298,20 @@ class Evaluator(Resumable):
         """Return the clients without test samples, or with such as the metric says nothing of: no mean has them."""
         return sorted(client for client, (_, samples) in self.own.items() if samples == 0)
 
-    def _global(self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str]) -> float | None:
-        """G, if there is one model for all: on the common test set, else on all clients' parts together."""
+    def _global(
+        self, models: Mapping[ClientId, ServedModel | None], names: Mapping[ClientId, str], as_received: bool
+    ) -> float | None:
+        """G, if there is one model for all: on the common test set, else on all clients' parts together.
+
+        Scores of clients that use it `as_received` tell it, too.
+        """
         model = next(iter(models.values()), None)
         if model is None or isinstance(model, CandidateModels | SharedLayers) or len(set(names.values())) != 1:
             return None
         if len(names) != len(models):
             return None
-        if (test := self.fed.settings.test) is None and self.algorithm.served_offset is not None:
-            return self._beside(model) if models.keys() == {*self.evaluated.now()} else None  # C's scores don't tell it
+        if (test := self.fed.settings.test) is None and not as_received:
+            return self._beside(model) if models.keys() == {*self.evaluated.now()} else None
         if test is None:
             return self._pooled()
         answer = test.evaluate(self.fed.trainer, self.fed.spec, model, metric=self.fed.settings.metric)
@@ -355,6 +374,11 @@ def _mean(scores: Mapping[ClientId, Score]) -> float | None:
 
 def _plain_mean(scores: Mapping[ClientId, float]) -> float | None:
     return float(np.mean([score for _, score in sorted(scores.items())])) if scores else None
+
+
+def _used(name: str, own_share: float | None) -> str:
+    """Name what a client uses: what it receives, by this name, with a share of its own model."""
+    return f"{name} {own_share:g}" if own_share else name
 
 
 def _names(models: Mapping[ClientId, ServedModel | None]) -> dict[ClientId, str]:

@@ -99,7 +99,7 @@ def _with_models(reply: Reply, change: Callable[[Params], Params]) -> Reply:
 
 
 @cache
-def _models_in(kind: type[Answer]) -> tuple[str, ...]:
+def _models_in(kind: type) -> tuple[str, ...]:
     """Name the fields of an answer that hold models.
 
     >>> from coterie.messages import SignatureReply, TrainReply

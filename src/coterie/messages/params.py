@@ -65,6 +65,20 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
+def with_own(model: Params, own: Params | None, share: float | None) -> Params:
+    """Return (1 − a) θ + a θ_i, the mean of a model and a client's own; counters are those of the model.
+
+    >>> with_own({"w": np.ones(2), "steps": np.array(7)}, {"w": np.zeros(2), "steps": np.array(3)}, 0.25)
+    {'w': array([0.75, 0.75]), 'steps': array(7)}
+    """
+    if own is None or not share:
+        return model
+    return {
+        name: value + value.dtype.type(share) * (own[name] - value) if value.dtype.kind == "f" else value
+        for name, value in model.items()
+    }
+
+
 class RunningMean:
     """Σ wᵢ θᵢ / Σ wᵢ of models that come one after another (WAvg of ALGORITHMS 0.1), summed in float64.
 

@@ -209,8 +209,8 @@ class Result:
 
         Args:
             group: The model of this group.
-            client: This client's own model if it has trained, else what it would receive. Without either, the model
-                that all clients share, if there is one.
+            client: This client's own model if it has trained, else what it would receive (`kindred`: the mean of both
+                that it uses). Without either, the model that all clients share, if there is one.
             plugins: Of the plugins that the run folder names, those that are imported.
             trust: Whether all of them are.
         """

@@ -285,6 +285,7 @@ def kept_models(run: Session, data: FederatedData, store: Store) -> KeptRun:
         members=run.algorithm.groups() or {},
         own=own,
         counts=label_counts(data),
+        shares=run.algorithm.own_shares(everyone),
     )
 
 

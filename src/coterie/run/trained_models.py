@@ -20,6 +20,7 @@ from coterie.federation.journal import Journal
 from coterie.federation.membership import Membership
 from coterie.federation.served_model import ServedModel, SharedLayers, single
 from coterie.messages import ModelSpec, Params
+from coterie.messages.params import with_own
 from coterie.models import build, initial
 from coterie.results.run_folder import RunFolder
 from coterie.run.checkpoints import damage_named, read_checkpoint
@@ -138,6 +139,10 @@ class TrainedRun:
         model = single(self.served(client))
         return None if model is None else self.checked(model, "the checkpoint")
 
+    def own_share(self, client: int) -> float:
+        """Return what share its own model has in the mean that a client uses; 0 where it uses one of the two."""
+        return self.algorithm.own_shares([client]).get(client, 0.0)
+
     def checked(self, model: Params, where: str) -> Params:
         """Return a model after checking that it is one of the run's network."""
         named = model if isinstance(model, Mapping) else {}
@@ -176,6 +181,8 @@ class KeptRun(TrainedRun):
     """The clients' own models; None where they would take too much memory."""
     counts: Counts | None = None
     """Training samples by client and class."""
+    shares: Mapping[int, float] = field(default_factory=dict)
+    """What share their own models have in the means that clients use."""
 
     @property
     def groups(self) -> Mapping[int, int]:
@@ -185,6 +192,10 @@ class KeptRun(TrainedRun):
     def served(self, client: int) -> ServedModel | None:
         """Return what a client would receive."""
         return self.models.get(client)
+
+    def own_share(self, client: int) -> float:
+        """Return what share its own model has in the mean that a client uses."""
+        return self.shares.get(client, 0.0)
 
     def own_model(self, client: int) -> Params | None:
         """Return a client's own model, if it has trained."""
@@ -242,6 +253,7 @@ def find_model(
 ) -> TrainedModel:
     """Return a client's own model if it has trained, else what it would receive; or a group's; or that of all.
 
+    Where clients use a mean of their own model and what they receive, a client's is that.
     A client's has its label offset, if the run serves them; that of a group or of all has none.
     """
     return model_in(TrainedRun.open(path, permission), client, group)
@@ -273,10 +285,12 @@ def _with_its_start(run: TrainedRun) -> ModelSpec:
 
 
 def _model_of_client(run: TrainedRun, client: int) -> TrainedModel:
-    own_model = run.own_model(client)
+    own_model, served, share = run.own_model(client), run.served(client), run.own_share(client)
+    if own_model is not None and share and (received := run.received(client)) is not None:
+        whose = f"the model that client {client} uses, {1 - share:g} of what it would receive and {share:g} of its own"
+        return TrainedModel(with_own(received, own_model, share), whose, run)
     if own_model is not None:
         return TrainedModel(own_model, f"client {client}'s own model", run)
-    served = run.served(client)
     if isinstance(served, SharedLayers):
         params = run.checked({**initial(_with_its_start(run), run.config.run.seed), **served.params}, "the checkpoint")
         return TrainedModel(params, f"the layers that client {client} would receive, over the start", run)

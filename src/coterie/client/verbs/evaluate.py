@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Evaluate, EvaluateReply
+from coterie.messages.params import with_own
 from coterie.training import SampleScores, by_frequency, score
 from coterie.training.job import Floats, Index
 
@@ -36,14 +37,17 @@ def _on_test(handler: RequestHandler, verb: Evaluate, part: Index, offset: Float
     params = handler.model(names[0]) if len(names) == 1 else handler.overlaid(names)
     # No other client has these models; the winner of ``Losses`` usually is one that others received.
     personal = handler.made.keys() - {"best"} | ({"own"} if "model" in handler.state else set())
-    if data.common_test is not None and len(names) == 1 and names[0] not in personal:
+    mixed = with_own(params, handler.state.get("model"), verb.own_share)
+    if data.common_test is not None and len(names) == 1 and names[0] not in personal and mixed is params:
         return data.common_test.score(handler.trainer, spec, params, part, *measured)
     x, y = data.normalise(data.test_x[part]), data.test_y[part]
-    return score(handler.trainer, spec, params, x, y, *measured)
+    return score(handler.trainer, spec, mixed, x, y, *measured)
 
 
 def _on_training(handler: RequestHandler, verb: Evaluate, offset: Floats | None) -> SampleScores:
     """Score the model on training samples, or on those held out."""
     x, y = handler.samples(verb.on, verb.share)
-    params, fewest = handler.overlaid(verb.models_needed()), handler.protection.min_label_samples
+    received = handler.overlaid(verb.models_needed())
+    params = with_own(received, handler.state.get("model"), verb.own_share)
+    fewest = handler.protection.min_label_samples
     return score(handler.trainer, handler.request.spec, params, x, y, offset, verb.metric, fewest)

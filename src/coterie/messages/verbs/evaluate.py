@@ -48,6 +48,8 @@ class Evaluate(Verb):
     """A metric other than accuracy, by name (`coterie.training.metrics`): `score` of the answer."""
     most: int | None = field(default=None, metadata=SENT_IF_SET)
     """On how many test samples at most, of which the client always draws the same; None: on all."""
+    own_share: float | None = field(default=None, metadata=SENT_IF_SET)
+    """What share the client's own model, once it has trained one, has in a mean with this one; None: it has none."""
 
     def error_in(self, answer: EvaluateReply, request: Request, limits: Limits) -> str | None:
         """Check the counts and the loss."""
@@ -87,6 +89,8 @@ class Evaluate(Verb):
             how["metric"] = self.metric
         if self.most is not None:
             how["most"] = self.most
+        if self.own_share is not None:
+            how["mixes_own"] = True
         return {"of": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:
