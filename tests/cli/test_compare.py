@@ -148,6 +148,17 @@ def test_ended_in_the_middle_and_started_again(place: Path, plugin: list[str], b
 
 
 @pytest.mark.integration
+def test_runs_of_a_method_that_was_edited_are_not_taken_for_its(place: Path, plugin: list[str]) -> None:
+    asked = ["compare", *SMALL, *plugin, "--algorithms", "fedavg", "--seeds", "0", "--jobs", "1", "--out", "c"]
+    assert cli(*asked).code == 0
+    assert cli(*asked).code == 0
+    (place / "logged.py").write_text(f"{PLUGIN}\n# edited\n")
+    answer = cli(*asked)
+    assert answer.code == 2
+    assert "plugin logged.py has changed since the run in 'c/fedavg/seed-0' was made" in answer.lines[-1]
+
+
+@pytest.mark.integration
 def test_a_failing_run_is_named_and_the_others_go_on(place: Path, plugin: list[str]) -> None:
     answer = cli(
         "compare", *SMALL, *plugin, "--algorithms", "raising,fedavg", "--seeds", "0,1", "--jobs", "1", "--out", "c"

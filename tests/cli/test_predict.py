@@ -155,3 +155,12 @@ def test_of_a_run_that_was_killed_in_a_round_use_the_one_before(place: Path, mon
     assert "after round 3" in killed.err
     (place / "run" / "clients" / "0" / "4.safetensors").unlink()
     assert cli("predict", "run", "all.npz", "--client", "0") == killed
+
+
+def test_predictions_as_a_table(finished: Path) -> None:
+    printed = cli("predict", "run", "images.npz").out.split()
+    assert cli("predict", "run", "images.npz", "--out", "labels.csv").code == 0
+    assert Path("labels.csv").read_text().split() == ["prediction", *printed]
+    assert "written as .npz or .csv: 'labels.txt'" in refusal(
+        cli("predict", "run", "images.npz", "--out", "labels.txt")
+    )

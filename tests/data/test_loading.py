@@ -71,8 +71,8 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     (("digits-rotated", {}, "iid"), r"'digits-rotated' comes divided among clients: leave out the partition"),
     (("digits-permuted", {}, "no-such"), r"'digits-permuted' comes divided among clients"),
     (("mnist",), r"'mnist\.npz' is looked for in the folder COTERIE_DATA, which is not set: set it to"),
-    (("no/such/file.npz",), r"no file 'no/such/file\.npz': in the folder '.*such' there are no \.npz files"),
-    (("no/such/table.csv",), r"no file 'no/such/table\.csv': in the folder '.*such' there are no \.csv files"),
+    (("no/such/file.npz",), r"no file 'no/such/file\.npz' in the folder '.*such': there are no \.npz files"),
+    (("no/such/table.csv",), r"no file 'no/such/table\.csv' in the folder '.*such': there are no \.csv files"),
 ]
 
 
@@ -115,7 +115,7 @@ def test_missing_files_say_where_they_were_looked_for(save: SaveNpz, monkeypatch
         check("cifar10")
     with pytest.raises(CoterieError, match=r"unknown data set 'cloting': did you mean 'clothing'\?"):
         check("cloting")
-    with pytest.raises(CoterieError, match=rf"in the folder '{folder}' did you mean 'clothing\.npz'\?"):
+    with pytest.raises(CoterieError, match=rf"in the folder '{folder}': did you mean 'clothing\.npz'\?"):
         check(str(folder / "clothin.npz"))
     check(str(folder))  # a folder with a single data set in it is that data set
     (folder / "table.txt").write_text("1,2,3\n")

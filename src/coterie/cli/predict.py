@@ -17,7 +17,7 @@ def predict(
         bool,
         typer.Option("--resize", help="Crop images to the middle square and scale them to the size of training."),
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the predictions to this .npz file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions to this .csv or .npz file.")] = None,
     overwrite: Overwrite = False,
     plugin: Plugins = None,
     trust: Trust = False,

@@ -8,7 +8,7 @@ from coterie.compare.jobs import RunJob
 from coterie.errors import CoterieError
 from coterie.federation.loop import evaluated_rounds
 from coterie.results.run_folder import RunFolder
-from coterie.run.plugins import NotPermitted, Permission
+from coterie.run.plugins import NotPermitted, Permission, contents
 from coterie.run.result import Result
 from coterie.run.validation import differences, read_run_config
 
@@ -39,6 +39,12 @@ class ExistingRuns:
         return None if result is None else result.to_json()
 
 
+def _edited(result: Result, plugins: Iterable[str]) -> str | None:
+    """Name a plugin whose file is not what it was; earlier versions did not note what it was."""
+    now = contents(plugins)
+    return next((name for name, digest in now.items() if result.versions.get(name, digest) != digest), None)
+
+
 def _read(job: RunJob) -> Result | None:
     """Return the result of a job if it is finished; refuse a folder that does not belong to it."""
     folder, path = job.folder, job.folder.path
@@ -61,6 +67,8 @@ def _read(job: RunJob) -> Result | None:
             more = f"; and {len(changed) - 3} more" if len(changed) > 3 else ""
             raise CoterieError(f"'{path}' holds a run with another configuration ({'; '.join(changed[:3])}{more})")
         result = Result.load(path) if folder.finished else None
+        if result is not None and (edited := _edited(result, job.config.run.plugins)):
+            raise CoterieError(f"{edited} has changed since the run in '{path}' was made")
     except NotPermitted:
         raise
     except CoterieError as error:

@@ -195,4 +195,4 @@ def _stored(name: str) -> Recognised:
         )
     beside = [other.name for other in path.parent.glob("*") if other.is_dir() or other.suffix == path.suffix]
     hint = suggestion(path.name, beside) if beside else f"there are no {path.suffix} files"
-    raise CoterieError(f"there is no file '{name}': in the folder '{path.parent.absolute()}' {hint}")
+    raise CoterieError(f"there is no file '{name}' in the folder '{path.parent.absolute()}': {hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import logging
@@ -54,25 +55,43 @@ class Predictions:
     summary: str
     """Where the labels came from, in a sentence."""
 
-    def lines(self) -> list[str]:
-        """Return a line per input: its label, by name where it has one, and for images the file before it."""
+    @property
+    def shown(self) -> list[str]:
+        """The labels, by name where they have one."""
         if self.labels.dtype.kind == "f":
-            shown = [f"{number:.7g}" for number in self.labels]
-        else:
-            shown = [self.class_names[label] if self.class_names else str(label) for label in self.labels]
-        files = [f"{one_line(file)}\t" for file in self.files] or [""] * len(shown)
-        return [f"{file}{label}" for file, label in zip(files, shown, strict=True)]
+            return [f"{number:.7g}" for number in self.labels]
+        return [self.class_names[label] if self.class_names else str(label) for label in self.labels]
+
+    def lines(self) -> list[str]:
+        """Return a line per input: its label, and for images the file before it."""
+        files = [f"{one_line(file)}\t" for file in self.files] or [""] * len(self.labels)
+        return [f"{file}{label}" for file, label in zip(files, self.shown, strict=True)]
 
     def save(self, path: Path, overwrite: bool = False) -> None:
-        """Write the labels to a .npz file, as numbers (y), with class_names and files where there are any."""
+        """Write the labels, in the order of the inputs, as the name says.
+
+        A .csv file has them by name; a .npz file as numbers (y), with class_names and files where there are any.
+        """
+        if path.suffix.lower() not in ("", ".npz", ".csv"):
+            raise CoterieError(f"predictions are written as .npz or .csv: '{path}' is called neither")
+        try:
+            write_new(path, self._csv() if path.suffix.lower() == ".csv" else self._npz(), overwrite)
+        except OSError as error:
+            raise CoterieError(f"the predictions can't be written to '{path}': {error.strerror}") from None
+
+    def _csv(self) -> bytes:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["file", "prediction"] if self.files else ["prediction"])
+        writer.writerows(zip(self.files, self.shown, strict=True) if self.files else ([label] for label in self.shown))
+        return text.getvalue().encode()
+
+    def _npz(self) -> bytes:
         arrays: dict[str, Any] = {"y": self.labels, "class_names": self.class_names, "files": self.files}
         there: dict[str, Any] = {key: np.array(array) for key, array in arrays.items() if len(array)}
         content = io.BytesIO()
         np.savez(content, **there)
-        try:
-            write_new(path, content.getvalue(), overwrite)
-        except OSError as error:
-            raise CoterieError(f"the predictions can't be written to '{path}': {error.strerror}") from None
+        return content.getvalue()
 
 
 def predict(

@@ -3,6 +3,7 @@
 What a folder names is imported only where the user names it too, or says that he trusts the folder.
 """
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -39,7 +40,9 @@ def import_plugins(plugins: Iterable[str]) -> None:
         except CoterieError as error:
             raise CoterieError(f"plugin '{plugin}' can't be imported: {error}") from error
         except (Exception, SystemExit) as error:
-            raise CoterieError(f"plugin '{plugin}' can't be imported: {type(error).__name__}: {error}") from error
+            meant = f" (did you mean the file {plugin}.py?)" if Path(f"{plugin}.py").is_file() else ""
+            why = f"{type(error).__name__}: {error}{meant}"
+            raise CoterieError(f"plugin '{plugin}' can't be imported: {why}") from error
 
 
 def module_name(plugin: str) -> str:
@@ -48,6 +51,16 @@ def module_name(plugin: str) -> str:
         return plugin
     path = Path(plugin).resolve()
     return f"{FILE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+
+
+def contents(plugins: Iterable[str]) -> dict[str, str]:
+    """Return digests of plugins that are files, by which it shows that one has changed."""
+    files = [Path(plugin) for plugin in plugins if plugin.endswith(".py")]
+    return {
+        f"plugin {file.name}": hashlib.blake2b(file.read_bytes(), digest_size=8).hexdigest()
+        for file in files
+        if file.is_file()
+    }
 
 
 def is_imported(plugin: str) -> bool:

@@ -26,6 +26,8 @@ from coterie.results.metrics import MetricScale, scale
 from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
 from coterie.results.statistics import by_group, mean
 from coterie.run.building import Session
+from coterie.run.config import Config
+from coterie.run.plugins import contents
 from coterie.run.privacy import privacy_of
 from coterie.run.result import Result
 
@@ -83,13 +85,13 @@ def summarise(
         validation=config.evaluation.validation,
         metric=config.evaluation.metric,
         engine=fed.engine.name,
-        versions=_versions(),
+        versions=_versions(config),
         history=history,
         folder=folder,
     )
 
 
-def _versions() -> dict[str, str]:
+def _versions(config: Config) -> dict[str, str]:
     """Return of what the numbers may depend."""
     import torch
 
@@ -98,6 +100,7 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        **contents(config.run.plugins),
     }
 
 

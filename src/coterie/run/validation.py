@@ -118,10 +118,10 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
             chosen["model"] |= MODELS.validate(config.model.name, config.model.options)
         elif config.model.options:
             raise CoterieError(f"[model] has options ({', '.join(config.model.options)}) but no name")
-    with _place_in_errors(origins, "training", "loss"):
-        _check_loss(config, method, chosen["model"])
     if config.evaluation.predicts_numbers:
         _check_numbers(config, method, origins)
+    with _place_in_errors(origins, "training", "loss"):
+        _check_loss(config, method, chosen["model"])
     divided = False
     with _place_in_errors(origins, "data"):
         data.check(config.data.name, config.data.options, files=files)
