@@ -149,7 +149,7 @@ def test_ended_in_the_middle_and_started_again(place: Path, plugin: list[str], b
 
 @pytest.mark.integration
 def test_runs_of_a_method_that_was_edited_are_not_taken_for_its(place: Path, plugin: list[str]) -> None:
-    asked = ["compare", *SMALL, *plugin, "--algorithms", "fedavg", "--seeds", "0", "--jobs", "1", "--out", "c"]
+    asked = ["compare", *SMALL, *plugin, "--algorithms", "fedavg,solo", "--seeds", "0", "--jobs", "1", "--out", "c"]
     assert cli(*asked).code == 0
     assert cli(*asked).code == 0
     (place / "logged.py").write_text(f"{PLUGIN}\n# edited\n")
