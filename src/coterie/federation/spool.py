@@ -90,7 +90,7 @@ def _with_models(reply: Reply, change: Callable[[Params], Params]) -> Reply:
     """Return a reply whose models, which are the large part of it, are replaced; one without any as it is."""
 
     def changed(answer: Answer) -> Answer:
-        models = {name: change(getattr(answer, name)) for name in _models_in(type(answer))}
+        models = {name: change(getattr(answer, name)) for name in _models_in(type(answer))}  # type: ignore[arg-type]
         return replace(answer, **models) if models else answer
 
     answers = tuple(map(changed, reply.answers))
