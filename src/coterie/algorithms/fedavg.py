@@ -13,6 +13,7 @@ from coterie.messages import Array, ClientId, Params, Plan, Request, Train, Weig
 class FedAvg(Algorithm):
     """One model for all: the mean of what the cohort trained, weighted by samples."""
 
+    not_private = None
     transfers = 2.0
     model: Params = saved()
 

@@ -31,11 +31,6 @@ class Training:
     """Of the whole models that clients are to send back in this round."""
 
     @property
-    def replies(self) -> int:
-        """How many clients have trained."""
-        return len(self.losses)
-
-    @property
     def mean_loss(self) -> float | None:
         """Mean over clients, without outliers; None if nobody trained."""
         limit, total, count = self.largest_loss, 0.0, 0
@@ -79,7 +74,8 @@ class Training:
         """Add what a client reports of its training."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
             if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
-                self.losses.append((reply.client, answer.loss))
+                if not verb.is_noised():  # which tells no loss
+                    self.losses.append((reply.client, answer.loss))
                 if _is_returned(verb) and self.asked_bytes <= MOST_RETURNED:
                     self.returned[reply.client] = answer.params
 
