@@ -131,7 +131,7 @@ def test_a_filter_never_lets_more_out_than_its_limit(by: Filter) -> None:
 def test_a_release_of_the_whole_budget_fits_the_exact_filter() -> None:
     whole = Release("signature", gaussian_sigma(1.0, 1e-5))
     assert spent({whole: 1}, 1.0, 1e-5, "gaussian") <= 1.0 < spent({whole: 2}, 1.0, 1e-5, "gaussian")
-    assert spent({whole: 1}, 1.0, 1e-5, "renyi") == pytest.approx(1.097, abs=0.001)  # what a fixed order loses
+    assert spent({whole: 1}, 1.0, 1e-5, "renyi") == pytest.approx(1.111, abs=0.001)  # what a fixed order loses
 
 
 def test_sampled_releases_need_the_filter_that_counts_them() -> None:
@@ -150,3 +150,19 @@ def test_sampled_releases_need_the_filter_that_counts_them() -> None:
 def test_what_is_no_release_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} = "):
         Release("", **{"noise": 1.0, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 1.16), (2.0, 2.6), (4.0, 5.0), (8.0, 11.5)])
+@pytest.mark.parametrize("steps", [20, 500])
+def test_the_order_suits_training_by_coins(epsilon: float, most: float, steps: int) -> None:
+    """What costs ε by Rényi divergence of the best order, as dp-accounting finds it, costs little more by ours."""
+    accounting = pytest.importorskip("dp_accounting", reason="needs the extra: pip install 'coterie[private]'")
+    pytest.importorskip("dp_accounting.rdp")
+
+    def best(z: float) -> float:
+        step = accounting.PoissonSampledDpEvent(0.1, accounting.GaussianDpEvent(z))
+        accountant = accounting.rdp.RdpAccountant(orders=[*range(2, 64)])
+        return float(accountant.compose(step, steps).get_epsilon(1e-5))
+
+    z = next(z for z in np.geomspace(0.5, 20, 200).tolist() if best(z) <= epsilon)
+    assert spent({Release("training", z, steps, 0.1): 1}, epsilon, 1e-5, "renyi") <= most

@@ -143,6 +143,11 @@ class ReleaseSection(ConfigSection):
         return None if self.limit is None else PrivacyLimit(**{"by": self.usual_filter, **limit_of(self.limit)})
 
     @property
+    def full_limit(self) -> str | None:
+        """The limit as it is written, with how releases are added up."""
+        return None if self.most is None else _text(vars(self.most))
+
+    @property
     def usual_filter(self) -> Filter:
         """How releases are added up unless the limit says so."""
         return "gaussian"
@@ -271,10 +276,10 @@ class PrivacySection(ReleaseSection):
 
     dp_sgd: str | None = setting(
         None,
-        "clients train by private steps (DP-SGD), for instance epsilon=8,delta=1e-5, for one sample as the unit: gradients "
-        "of samples are cut to the length clip (1), noise is added, and a sample is in a step with probability rate (0.1); "
-        "a training has steps (epochs / rate), and a client at most trainings (rounds); shuffled: batches of shuffled "
-        "epochs",
+        "clients train by private steps (DP-SGD), for instance epsilon=8,delta=1e-5, for one sample as the unit: "
+        "gradients of samples are cut to the length clip (1), noise is added, and a sample is in a step with "
+        "probability rate (0.1); a training has steps (epochs / rate), a client at most trainings (rounds); shuffled: "
+        "a sample is in one step of each shuffled epoch",
     )
 
     min_samples: int = setting(

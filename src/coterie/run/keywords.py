@@ -241,8 +241,8 @@ class SharedSettings(TypedDict, total=False):
     dp_sgd: str | None
     """Clients train by private steps (DP-SGD), for instance epsilon=8,delta=1e-5, for one sample as the unit:
     gradients of samples are cut to the length clip (1), noise is added, and a sample is in a step with
-    probability rate (0.1); a training has steps (epochs / rate), and a client at most trainings (rounds);
-    shuffled: batches of shuffled epochs.
+    probability rate (0.1); a training has steps (epochs / rate), a client at most trainings (rounds); shuffled: a
+    sample is in one step of each shuffled epoch.
     """
     min_samples: Int
     """a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments;

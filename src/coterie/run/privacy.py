@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, counted
 from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_counted, error_in_network
 from coterie.messages import ClientId, Guarantee, ModelSpec, Plan, PrivateSteps
@@ -87,9 +87,10 @@ def privacy_of(config: Config, fed: Federation, method: Algorithm, simulated: bo
 
 
 def _not_covered(config: Config, fed: Federation) -> list[str]:
-    """Name what was asked without noise, but for what simulated clients with a limit refuse; real sites may refuse more.
+    """Name what was asked without noise, but for what simulated clients with a limit refuse.
 
-    Numbers of samples are told unless trainings are private, or not answered.
+    Real sites may refuse more, each by its own file. Numbers of samples are told unless trainings are private, or not
+    answered.
     """
     limited = config.privacy.limit is not None
     answered = [verb for verb in sorted(fed.disclosures.plain) if not limited or verb in config.privacy.unprotected]
@@ -137,7 +138,7 @@ def _of_trainings(config: Config, fed: Federation, simulated: bool) -> list[dict
         "delta": wanted.delta,
         "releases": max(told.trainings.values(), default=0),
         "mechanism": f"DP-SGD: gradients of samples cut to {private.clip:g}, noise of {private.noise:.3g} times that, "
-        f"{drawn}; the noise is enough for {trainings} trainings of a client at ε = {wanted.epsilon:g}",
+        f"{drawn}; the noise is enough for {counted(trainings, 'training')} of a client at ε = {wanted.epsilon:g}",
         "simulated": simulated,
         "not_covered": _not_covered(config, fed),
         "per_client": [cost(client) for client in range(max(fed.admitted, default=-1) + 1)],

@@ -1,4 +1,4 @@
-"""Private steps (DP-SGD): which samples are in which step, and what a training costs the client. The unit is one sample.
+"""Private steps (DP-SGD): which samples are in which step, and what a training costs. The unit is one sample.
 
 By coins, a sample is in each step with probability q, by a coin of its own that stays secret: the cost of T steps is
 that of T Gaussian mechanisms, amplified by sampling. In shuffled epochs each sample is put into one of the K = 1/q
