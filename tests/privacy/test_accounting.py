@@ -152,17 +152,15 @@ def test_what_is_no_release_is_refused(wrong: dict[str, float]) -> None:
         Release("", **{"noise": 1.0, **wrong})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 1.16), (2.0, 2.6), (4.0, 5.0), (8.0, 11.5)])
-@pytest.mark.parametrize("steps", [20, 500])
-def test_the_order_suits_training_by_coins(epsilon: float, most: float, steps: int) -> None:
-    """What costs ε by Rényi divergence of the best order, as dp-accounting finds it, costs little more by ours."""
-    accounting = pytest.importorskip("dp_accounting", reason="needs the extra: pip install 'coterie[private]'")
-    pytest.importorskip("dp_accounting.rdp")
-
-    def best(z: float) -> float:
-        step = accounting.PoissonSampledDpEvent(0.1, accounting.GaussianDpEvent(z))
-        accountant = accounting.rdp.RdpAccountant(orders=[*range(2, 64)])
-        return float(accountant.compose(step, steps).get_epsilon(1e-5))
-
-    z = next(z for z in np.geomspace(0.5, 20, 200).tolist() if best(z) <= epsilon)
-    assert spent({Release("training", z, steps, 0.1): 1}, epsilon, 1e-5, "renyi") <= most
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "noise"),
+    [(1.0, 20, 2.103), (1.0, 500, 8.447), (2.0, 20, 1.363), (2.0, 500, 4.58), (4.0, 500, 2.574), (8.0, 20, 0.681)],
+)
+def test_the_order_suits_training_by_coins(epsilon: float, steps: int, noise: float) -> None:
+    """What costs ε as privacy loss distributions have it costs, by our order, little more than by the best one."""
+    training = Release("training", noise, steps, 0.1)
+    by_order = {
+        order: steps * renyi(training, order) + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1)
+        for order in range(2, 40)
+    }
+    assert spent({training: 1}, epsilon, 1e-5, "renyi") <= 1.12 * min(by_order.values())
