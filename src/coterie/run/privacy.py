@@ -8,7 +8,7 @@ from typing import Any
 from coterie.errors import CoterieError, counted
 from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_counted, error_in_network
-from coterie.messages import ClientId, Guarantee, ModelSpec, Plan, PrivateSteps
+from coterie.messages import Guarantee, ModelSpec, Plan, PrivateSteps
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
 from coterie.results.privacy import COUNTS
 from coterie.run.config import Config
@@ -118,46 +118,57 @@ def _of_trainings(config: Config, fed: Federation, simulated: bool) -> list[dict
 
     What was asked counts, whether it was answered or not.
     """
-    wanted, private, release = config.privacy.private_steps, fed.plan.private, training_release(fed.plan)
+    wanted, plan, told = config.privacy.private_steps, fed.plan, fed.disclosures
     assert wanted is not None  # where this is asked
-    assert private is not None
-    assert release is not None
-    told, described = fed.disclosures, fed.settings.dp_signature
-
-    def cost(client: ClientId, *others: Release) -> float:
-        steps = told.steps.get(client, 0)
-        return _epsilon(wanted.delta, *([replace(release, steps=steps)] if steps else []), *others)
-
-    drawn = f"batches of epochs shuffled into {steps_of_epoch(private)}"
-    drawn = drawn if private.shuffled else f"batches drawn by coins of {private.rate:g}"
-    trainings = wanted.trainings or config.training.rounds
+    trained = _costs(fed, plan, wanted.delta)
     entry = {
         "what": "what clients train",
         "unit": "sample",
-        "epsilon": max((cost(client) for client in told.steps), default=0.0),
+        "epsilon": max(trained, default=0.0),
         "delta": wanted.delta,
         "releases": max(told.trainings.values(), default=0),
-        "mechanism": f"DP-SGD: gradients of samples cut to {private.clip:g}, noise of {private.noise:.3g} times that, "
-        f"{drawn}; the noise is enough for {counted(trainings, 'training')} of a client at ε = {wanted.epsilon:g}",
+        "mechanism": _mechanism(wanted, plan, config.training.rounds),
         "simulated": simulated,
         "not_covered": _not_covered(config, fed),
-        "per_client": [cost(client) for client in range(max(fed.admitted, default=-1) + 1)],
+        "per_client": trained,
     }
-    if described is None:
+    if (described := fed.settings.dp_signature) is None:
         return [entry]
-    noise = gaussian_sigma(described.epsilon, described.delta)
-    asked = {*told.steps, *told.noised}
-    everything = [
-        cost(c, *[Release("description", noise)] * told.noised.get(c, 0)) for c in range(len(entry["per_client"]))
-    ]
-    both = {
+    both = _costs(fed, plan, wanted.delta, Release("description", gaussian_sigma(described.epsilon, described.delta)))
+    together = {
         "what": "what clients tell to describe themselves and train, together",
-        "epsilon": max(everything),
-        "releases": max(told.trainings.get(client, 0) + told.noised.get(client, 0) for client in asked),
+        "epsilon": max(both, default=0.0),
+        "releases": max((told.trainings.get(c, 0) + told.noised.get(c, 0) for c in range(len(both))), default=0),
         "mechanism": "these two",
-        "per_client": everything,
+        "per_client": both,
     }
-    return [entry, {**entry, **both}]
+    return [entry, {**entry, **together}]
+
+
+def _costs(fed: Federation, plan: Plan, delta: float, description: Release | None = None) -> list[float]:
+    """Return the ε of what each client was asked to train, and how often to describe itself, if that is given."""
+    told, training = fed.disclosures, training_release(plan)
+    assert training is not None  # since a training has steps
+    costs = []
+    for client in range(max(fed.admitted, default=-1) + 1):
+        steps = told.steps.get(client, 0)
+        releases = [replace(training, steps=steps)] if steps else []
+        releases += [] if description is None else [description] * told.noised.get(client, 0)
+        costs.append(_epsilon(delta, *releases))
+    return costs
+
+
+def _mechanism(wanted: PrivateStepOptions, plan: Plan, rounds: int) -> str:
+    """Say how steps are made private."""
+    private = plan.private
+    assert private is not None  # where steps are private
+    drawn = f"batches drawn by coins of {private.rate:g}"
+    if private.shuffled:
+        drawn = f"each sample in one of the {steps_of_epoch(private)} steps of an epoch"
+    return (
+        f"DP-SGD: gradients of samples cut to {private.clip:g}, noise of {private.noise:.3g} times that, {drawn}; the "
+        f"noise is enough for {counted(wanted.trainings or rounds, 'training')} of a client at ε = {wanted.epsilon:g}"
+    )
 
 
 def _of_models(fed: Federation, method: Algorithm, private: PrivateTraining, simulated: bool) -> dict[str, Any]:
