@@ -74,7 +74,9 @@ def rehearse(
 def _fixed_noise(terms: Terms) -> str | None:
     """Return how clients train privately, with the noise of a run of all rounds."""
     wanted = terms.config.privacy.private_steps
-    return wanted and replace(wanted, trainings=wanted.trainings or terms.config.training.rounds).text()
+    if wanted is None:
+        return None
+    return replace(wanted, trainings=wanted.trainings or terms.config.training.rounds).text()
 
 
 def policy_of(terms: Terms) -> Policy:

@@ -164,7 +164,7 @@ def limit_of(value: Any) -> dict[str, Any]:
     >>> limit_of("epsilon=3,by=renyi")
     {'epsilon': 3.0, 'delta': 1e-05, 'by': 'renyi'}
     """
-    options = _options(value, "it should read epsilon=3,delta=1e-5, and perhaps by=renyi")
+    options = _options(value, "it should read epsilon=1,delta=1e-5, and perhaps by=renyi")
     by = {"by": options.pop("by")} if "by" in options else {}
     if by and by["by"] not in get_args(Filter):
         raise ValueError(f"releases are added up by gaussian or by renyi, not by '{by['by']}'")
