@@ -15,7 +15,6 @@ from coterie.messages import (
     EvaluateReply,
     Failure,
     Losses,
-    PrivateSteps,
     Reply,
     Request,
     Schedule,
@@ -42,16 +41,6 @@ def test_training_starts_from_the_model_that_was_sent() -> None:
     assert (trained.samples, trained.steps) == (30, 10)
     assert trained.control == {}
     assert not equal(trained.params, model(1))
-
-
-def test_private_steps_are_refused_as_long_as_the_number_of_samples_is_told() -> None:
-    world = World()
-    plan = replace(PLAN, steps=3, private=PrivateSteps(clip=1.0, noise=1.0, rate=0.1))
-    refused = world.ask(1, Train(plan), model=model(1))
-    assert isinstance(refused, Failure)
-    assert refused.kind == "withheld"
-    assert "number of samples" in refused.detail
-    assert not world.trainer.jobs
 
 
 def test_the_client_goes_on_from_its_own_model() -> None:

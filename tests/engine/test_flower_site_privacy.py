@@ -1,5 +1,6 @@
 """A site with a privacy limit: what it tells, in all federations together, and across restarts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,20 @@ from coterie.deploy.preview import check
 from coterie.deploy.rehearsal import policy_of
 from coterie.deploy.terms import read_site, read_terms
 from coterie.errors import CoterieError
-from coterie.messages import Failure, Guarantee, Reply, Request, Signature, SignatureReply, wire
+from coterie.messages import (
+    Failure,
+    Guarantee,
+    Plan,
+    Reply,
+    Request,
+    Signature,
+    SignatureReply,
+    Train,
+    TrainReply,
+    wire,
+)
+from coterie.models import initial
+from coterie.run.building import make_plan
 
 pytestmark = pytest.mark.integration
 FEDERATION, OTHER, NONCE = "0123456789abcdef", "f" * 16, "0" * 32
@@ -92,3 +106,35 @@ def test_a_limit_is_not_the_federations_to_set(folder: Path) -> None:
     file.write_text(file.read_text().replace("[privacy]", '[privacy]\nlimit = "epsilon=1"'))
     with pytest.raises(CoterieError, match=r"limit is each site's own: write limit into its site.toml"):
         read_terms(folder / "app")
+
+
+def test_a_site_trains_by_private_steps_within_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its policy is of the noise for all rounds; it tells no number of samples, and beyond its limit nothing more."""
+    write_app(
+        tmp_path / "app", 2, algorithm="fedavg", model={"name": "mlp", "hidden": 16},
+        training={"rounds": 9, "epochs": 1}, privacy={"dp_sgd": "epsilon=3,shuffled=true"},
+    )  # fmt: skip
+    with (tmp_path / "site-0" / "site.toml").open("a") as file:
+        file.write('limit = "epsilon=1.5,delta=1e-5"\n')
+    terms = read_terms(tmp_path / "app")
+    policy = policy_of(terms)
+    monkeypatch.setattr("coterie.deploy.deployment.policy_of", lambda terms: policy)
+    plan, model = make_plan(terms.config), initial(terms.spec, 0)
+
+    def ask(plan: Plan, round: int) -> Any:
+        request = Request(round, 0, terms.spec, (Train(plan),), {"model": model})
+        return wire.decode(site_of(tmp_path).answer(0, FEDERATION, wire.encode(request)))
+
+    said = site_of(tmp_path).introduce(FEDERATION, NONCE)
+    assert (said["samples"], said["problem"]) == (1, "")
+    answers = {round: ask(plan, round) for round in range(1, 5)}
+    replies = [answer for answer in answers.values() if isinstance(answer, Reply)]
+    assert [reply.round for reply in replies] == [1, 2]  # of nine at ε = 3 two cost less than 1.5, and three more
+    assert "beyond its limit of 1.5" in answers[3].detail
+    assert {(reply.answer(TrainReply).samples, reply.answer(TrainReply).loss) for reply in replies} == {(1, 0.0)}
+    assert plan.private is not None
+    weaker = ask(replace(plan, private=replace(plan.private, noise=plan.private.noise / 2)), 5)
+    assert isinstance(weaker, Failure)
+    assert weaker.kind == "refused"
+    lines = "\n".join(check(tmp_path / "app", tmp_path / "site-0" / "site.toml"))
+    assert f"noise {plan.private.noise}" in lines

@@ -131,7 +131,7 @@ def test_a_filter_never_lets_more_out_than_its_limit(by: Filter) -> None:
 def test_a_release_of_the_whole_budget_fits_the_exact_filter() -> None:
     whole = Release("signature", gaussian_sigma(1.0, 1e-5))
     assert spent({whole: 1}, 1.0, 1e-5, "gaussian") <= 1.0 < spent({whole: 2}, 1.0, 1e-5, "gaussian")
-    assert spent({whole: 1}, 1.0, 1e-5, "renyi") == pytest.approx(1.097, abs=0.001)  # what a fixed order loses
+    assert spent({whole: 1}, 1.0, 1e-5, "renyi") == pytest.approx(1.111, abs=0.001)  # what a fixed order loses
 
 
 def test_sampled_releases_need_the_filter_that_counts_them() -> None:
@@ -150,3 +150,17 @@ def test_sampled_releases_need_the_filter_that_counts_them() -> None:
 def test_what_is_no_release_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} = "):
         Release("", **{"noise": 1.0, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "steps", "noise"),
+    [(1.0, 20, 2.103), (1.0, 500, 8.447), (2.0, 20, 1.363), (2.0, 500, 4.58), (4.0, 500, 2.574), (8.0, 20, 0.681)],
+)
+def test_the_order_suits_training_by_coins(epsilon: float, steps: int, noise: float) -> None:
+    """What costs ε as privacy loss distributions have it costs, by our order, little more than by the best one."""
+    training = Release("training", noise, steps, 0.1)
+    by_order = {
+        order: steps * renyi(training, order) + math.log1p(-1 / order) - math.log(1e-5 * order) / (order - 1)
+        for order in range(2, 40)
+    }
+    assert spent({training: 1}, epsilon, 1e-5, "renyi") <= 1.12 * min(by_order.values())

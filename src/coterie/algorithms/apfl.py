@@ -16,6 +16,7 @@ from coterie.messages import Mixture, Plan
 class APFL(FedAvg):
     """FedAvg, with which each client mixes a part of its own that it trains for the mixture."""
 
+    not_private = "its clients train two models at once, and private steps are of one"
     traits = Traits(clips=False, battery={"batch_size": 60})
     notes = ("apfl trains two models at once, which PyTorch does; the compiled trainer only evaluates",)
 

@@ -35,6 +35,7 @@ class Split:
 class CFL(GroupedMethod):
     """One model for all at first; a group whose clients pull in different directions is split in two."""
 
+    not_private = "it divides groups by the angles between updates, of which noise leaves little"
     traits = replace(GroupedMethod.traits, rules=None)
 
     eps1: Annotated[float, Gt(0), "split a group when ‖mean Δ_i‖ is below this: as a whole it hardly moves"] = 0.4

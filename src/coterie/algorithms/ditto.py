@@ -16,6 +16,8 @@ from coterie.messages import Anchor, Plan, Request, Train
 class Ditto(FedAvg):
     """FedAvg, and beside it a model of each client's own that is held near FedAvg's."""
 
+    not_private = "its clients train two models in a round, which costs twice as much: use mr-mtl, which trains one"
+
     lam: Annotated[float, Ge(0), "strength λ of the term λ/2·‖v_i − w‖² that holds an own model near the global"] = 1.0
     own_epochs: Annotated[int | None, Ge(1), "epochs of the own model; by default those of the run"] = None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from coterie.algorithms import algorithm
 from coterie.federation import Algorithm, Answers, Federation, Trained, saved
@@ -13,6 +14,7 @@ from coterie.messages import Array, ClientId, Params, Plan, Request, Train, Weig
 class FedAvg(Algorithm):
     """One model for all: the mean of what the cohort trained, weighted by samples."""
 
+    not_private: ClassVar[str | None] = None
     transfers = 2.0
     model: Params = saved()
 

@@ -18,6 +18,7 @@ from coterie.models.learning import learning
 class FedBABU(PartlyShared):
     """FedAvg of the body alone, under a head that stays as it began; each client fine-tunes the model before use."""
 
+    not_private = "its clients train again whenever they are evaluated"
     traits = Traits(battery={"algorithm_options": {"tune_epochs": 1}})
 
     head: Annotated[int, Ge(1), "how many of the last layers are the head"] = 1

@@ -16,6 +16,7 @@ from coterie.models.learning import learning
 class FedBN(PartlyShared):
     """Each client keeps its own normalisation layers, with what they count; all others are shared and averaged."""
 
+    not_private = "it is for networks with BatchNorm, whose statistics are of samples"
     traits = Traits(
         default_model="lenet5-bn",
         battery={"model": "lenet5-bn", "model_options": {}, "batch_size": 60, "server_share": 0.5},

@@ -22,6 +22,7 @@ UNIT = "of weights"
 class FedClust(OneShotClustering[Array]):
     """One model per group of clients whose last layers, each trained alone from the common start, are near."""
 
+    not_private = "its clients train once more to be grouped"
     traits = replace(
         OneShotClustering.traits,
         rules=RuleSupport(("distances",), UNIT, landmarks=True),

@@ -23,6 +23,7 @@ APART = 1e9
 class FedDrift(GroupedMethod):
     """Clients take the best of all models; where its loss has risen they start their own, and like models merge."""
 
+    not_private = "its clients choose among models by their losses, which are told without noise"
     traits = replace(GroupedMethod.traits, rules=None, battery={"algorithm_options": {"isolated": 2}})
 
     delta: Annotated[

@@ -41,6 +41,7 @@ DECIMALS = 6
 class FedGroup(GroupedMethod):
     """One model per group of clients whose first updates point in similar directions; some of them form the groups."""
 
+    not_private = "its clients train once more to be grouped"
     traits = replace(GroupedMethod.traits, one_shot=True)
 
     measure: Annotated[

@@ -16,6 +16,8 @@ from coterie.messages import ModelSpec
 class FedPer(PartlyShared):
     """Each client keeps its own last layers; the first ones are shared and averaged."""
 
+    not_private = None
+
     head: Annotated[
         int | None,
         Ge(0),

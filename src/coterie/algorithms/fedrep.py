@@ -17,6 +17,7 @@ from coterie.models.learning import learning
 class FedRep(PartlyShared):
     """Each client fits a head of its own to the shared body, then the body to the head; the body is averaged."""
 
+    not_private = "its clients train twice in a round, which costs twice as much: use fedper, which trains once"
     traits = Traits(battery={"algorithm_options": {"head_epochs": 1}})
 
     head: Annotated[int, Ge(1), "how many of the last layers are each client's own"] = 1

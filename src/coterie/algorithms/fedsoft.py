@@ -19,6 +19,8 @@ from coterie.streams import stream
 class FedSoft(GroupedMethod):
     """Clients belong to all groups in shares, and train models of their own that are held near the groups' centres."""
 
+    not_private = "its clients choose among models by their losses, which are told without noise"
+
     lam: Annotated[float, Ge(0), "strength λ of the proximal term λ/2·Σ_s u_is ‖w − c_s‖²"] = 0.1
     tau: Annotated[int, Ge(1), "all clients estimate their shares once in this many rounds"] = 2
     sigma: Annotated[float, Gt(0), Lt(1), "share in a group whose centre suits none of a client's samples best"] = 1e-4

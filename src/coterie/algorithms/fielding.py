@@ -23,6 +23,7 @@ UNIT = "total variation"
 class Fielding(OneShotClustering[Array]):
     """Groups by label frequencies that follow drift: who changes moves; if centres move far, all are grouped anew."""
 
+    not_private = "its clients tell label counts in every round"
     traits = replace(OneShotClustering.traits, rules=RuleSupport(("distances",), UNIT), of_labels=True)
 
     tau: Annotated[

@@ -48,6 +48,7 @@ A = TypeVar("A", TrainReply, EvaluateReply)
 class FLAG(Redescribed[Description]):
     """One model per group of clients whose data and first gradients both point the same way."""
 
+    not_private = "its clients tell label counts, and train once more to be grouped"
     traits = replace(Redescribed.traits, rules=RuleSupport(("distances", "trial"), UNIT), of_labels=True)
 
     beta: Annotated[float, Ge(0), Le(1), "share of the data angles in the mixture; 1: data only, 0: gradients only"] = (

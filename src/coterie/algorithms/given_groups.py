@@ -45,6 +45,7 @@ def listed(value: int | str | list[int | str]) -> list[str]:
 class GivenGroups(GroupedMethod):
     """One model per group that the user gives: those that the data have, of a file, or of a setting."""
 
+    not_private = None
     traits = replace(
         GroupedMethod.traits, rules=None, battery={"algorithm_options": {"groups_of": "+".join("01" * 10)}}
     )

@@ -18,6 +18,8 @@ from coterie.messages import ClientId, Reply, Weighing
 class IFCA(GroupedMethod):
     """K models, all sent to the cohort; each client trains the one that fits its data best."""
 
+    not_private = "its clients choose among models by their losses, which are told without noise"
+
     criterion: Annotated[
         Literal["train-loss", "test-accuracy"],
         "by which a client chooses; test-accuracy is PACFL's code, which looks at the test samples (a leak)",

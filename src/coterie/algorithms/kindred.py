@@ -46,6 +46,7 @@ LEAST_OWN = 0.1
 class Kindred(OneShotClustering[MomentsReply]):
     """One model per group to which labels look alike; label frequencies are offsets, not a reason to part."""
 
+    not_private = "its clients tell means of labels, which have no private form"
     traits = replace(
         OneShotClustering.traits, rules=RuleSupport(("chance",), VARIANCES, refuses=("count",)), of_labels=True
     )

@@ -18,6 +18,8 @@ from coterie.messages import ClientId, ModelSpec, Params, Request, Train, Weighi
 class LGFedAvg(PartlyShared):
     """Each client keeps its own first layers; only the last ones are shared and averaged."""
 
+    not_private = None
+
     shared: Annotated[
         int | None, Ge(1), "how many of the last layers are global; by default 2, or all but one in small networks"
     ] = None

@@ -70,6 +70,12 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         other = [key for key, value in (("budget", self.budget), ("sketch", self.sketch)) if value]
         return f"{other[0]} is of signatures without noise: leave it out" if other else None
 
+    def error_in_private_steps(self, described_privately: bool) -> str | None:
+        """Signatures have a private form; gradients by which diversity is measured have none."""
+        if not described_privately:
+            return "its clients describe themselves without noise: add --dp-signature, epsilon=4 for instance"
+        return "diversity is of gradients without noise: leave it out" if self.diversity else None
+
     @property
     def weighing(self) -> Weighing | None:
         """In groups clients count by their samples; gradient diversity is of single gradients."""

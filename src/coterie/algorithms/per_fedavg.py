@@ -19,6 +19,8 @@ ALL = 2**20
 class PerFedAvg(FedAvg):
     """FedAvg of a model from which one step on a client's own samples leads far."""
 
+    not_private = "its steps are of two batches, and clients train again whenever they are evaluated"
+
     alpha: Annotated[float, Gt(0), "rate of the inner step, and of the one step that personalises"] = 0.01
     beta: Annotated[float | None, Gt(0), "rate of the outer steps; by default that of the run, --lr"] = None
     momentum: Annotated[

@@ -18,6 +18,7 @@ from coterie.messages.params import STATISTICS
 class PFedMe(FedAvg):
     """FedAvg of models that follow what each client makes of them in a few steps that stay near; it uses the latter."""
 
+    not_private = "its steps see a batch several times, and private steps see it once"
     traits = Traits(clips=False, battery={"batch_size": 30, "algorithm_options": {"inner_steps": 2}})
     notes = ("pfedme trains by an inner loop, which PyTorch does; the compiled trainer only evaluates",)
 

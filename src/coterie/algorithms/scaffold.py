@@ -19,6 +19,7 @@ from coterie.models.learning import learning
 class Scaffold(FedAvg):
     """FedAvg with control variates: each step is corrected by how the client's gradient differs from all clients'."""
 
+    not_private = "its corrections are not part of private steps"
     transfers = 3.0  # as the tables count; the control travels both ways, so it is 4
 
     momentum: Annotated[float | None, Ge(0), Lt(1), "of local SGD; none: that of [training]"] = 0.0

@@ -1,7 +1,7 @@
 """Every client alone: what a federation must beat."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 from annotated_types import Ge
@@ -11,6 +11,7 @@ from coterie.errors import counted
 from coterie.federation import Algorithm, ClientSampler, Federation
 from coterie.federation.curriculum import refuse_order_by_loss
 from coterie.messages import ClientId, ModelSpec, Plan, Train
+from coterie.messages.plan import with_epochs
 
 
 @algorithm("solo")
@@ -18,6 +19,7 @@ from coterie.messages import ClientId, ModelSpec, Plan, Train
 class Solo(Algorithm):
     """Every client trains alone from the common start; nothing is shared."""
 
+    not_private = None
     transfers = 0.0
 
     epochs: Annotated[
@@ -45,7 +47,7 @@ class Solo(Algorithm):
         """All clients go on with their own models."""
         epochs = self.epochs_of(fed.round, fed.settings.rounds, fed.fraction, fed.plan)
         if epochs:
-            request = fed.request(Train(replace(fed.plan, epochs=epochs), start=("own",), send=False))
+            request = fed.request(Train(with_epochs(fed.plan, epochs), start=("own",), send=False))
             fed.ask(dict.fromkeys(fed.trainable, request))
 
     def epochs_of(self, t: int, rounds: int, fraction: float, plan: Plan) -> int:

@@ -18,6 +18,7 @@ from coterie.messages import Anchor, Array, ClientId, Params, Train, TrainReply,
 class StoCFL(GroupedMethod):
     """Groups grow as clients come: those whose first updates point the same way merge; all lean on a global model."""
 
+    not_private = "its clients train once more to be grouped"
     traits = replace(GroupedMethod.traits, rules=None, battery={"algorithm_options": {"warmup": 1}})
 
     tau: Annotated[float, Ge(-1), Le(1), "merge groups whose mean updates have a cosine of at least this"] = 0.5

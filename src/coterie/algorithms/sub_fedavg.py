@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 class SubFedAvgUn(Algorithm):
     """Each client prunes its smallest weights over the rounds; each weight is averaged over those who have it."""
 
+    not_private = "its clients prune by what they have trained and measured, which is told without noise"
     traits = Traits(
         of_labels=True,
         battery={"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}},  # always prunes

@@ -1,20 +1,24 @@
 """What a client tells under differential privacy: how much at most, what beside it, and where it keeps account."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from coterie.client.data import LocalData
 from coterie.client.protection import Withheld
 from coterie.messages import Answer, ClientId, Guarantee, Request, Verb, wire
-from coterie.privacy import BudgetSpent, PrivacyLimit, Randomness, Release, ReleaseLedger, gaussian_sigma
+from coterie.privacy import BudgetSpent, OpenRelease, PrivacyLimit, Randomness, Release, ReleaseLedger, gaussian_sigma
 from coterie.privacy.ledger import question_digest
 from coterie.streams import stream
+from coterie.training.private_steps import TRAINING
 
 A = TypeVar("A", bound=Answer)
 PURPOSE = "simulated noise"
+KEPT = 4
+"""Trainings whose results are kept, to be sent again if they are asked for again: those of the last rounds."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class PrivacyTerms:
     """Where there is a limit: verbs, by name, that are answered as they are nevertheless."""
     ledgers: Path | None = None
     """The folder of ledgers; None: none is kept, as in simulations without a limit."""
+    hides_samples: bool = False
+    """Whether it declares no number of training samples, as where all trainings are private."""
     simulated: bool = True
     """Whether noise is drawn from the seed, and each client has a ledger of its own in the folder.
 
@@ -39,7 +45,8 @@ class PrivacyTerms:
 
     def told(self, verb: str, counts: Mapping[ClientId, int]) -> dict[ClientId, int]:
         """Return numbers of samples as clients declare them: a 1 where the verb that tells them is not answered."""
-        return dict(counts) if self.tells(verb) else dict.fromkeys(counts, 1)
+        hidden = not self.tells(verb) or (self.hides_samples and verb == "train")
+        return dict.fromkeys(counts, 1) if hidden else dict(counts)
 
     def check(self, verb: Verb) -> None:
         """Refuse to answer without noise where there is a limit."""
@@ -52,21 +59,40 @@ class PrivacyTerms:
 
     def release(self, client: ClientId, asked: Request, release: Release, make: Callable[[Randomness], A]) -> A:
         """Return the answer to a request of one verb: what was told before, or what `make` makes now, charged first."""
-        question = wire.pack(asked)
+        with self.opened(client, asked, release) as opened:
+            if opened.told is None:
+                answer = make(opened.randomness)
+                opened.keep(wire.pack(answer))
+                return answer
+            known: A = wire.unpack(opened.told)
+            return known
 
-        def simulated(digest: str) -> Randomness:
-            return stream(asked.seed, PURPOSE, client, int(digest[:16], 16))
+    @contextmanager
+    def opened(self, client: ClientId, asked: Request, release: Release) -> Iterator[OpenRelease]:
+        """Charge a request of one verb, with the models on which the answer depends; the answer is made in the block.
 
+        Simulated noise does not depend on the models, whose last digits depend on who computed them.
+        """
+        address = question_digest(wire.pack(replace(asked, models={})))
+        simulated = stream(asked.seed, PURPOSE, client, int(address[:16], 16))
         if self.ledgers is None:
-            return make(simulated(question_digest(question)))
+            yield OpenRelease(None, simulated, lambda made: made)
+            return
+        if self.limit is not None and self.limit.by == "gaussian" and release.rate < 1:
+            raise Withheld(
+                f"'{release.what}' draws samples by coins, which this client's limit does not count: its owner can "
+                f'write limit = "epsilon={self.limit.epsilon:g},delta={self.limit.delta:g},by=renyi"'
+            )
         folder = self.ledgers / str(client) if self.simulated else self.ledgers
-        ledger = ReleaseLedger(folder, self.limit, simulated if self.simulated else None)
-        try:
-            told = ledger.answer(question, release, lambda randomness: wire.pack(make(randomness)))
-        except BudgetSpent as reason:
-            raise Withheld(str(reason)) from None
-        answer: A = wire.unpack(told)
-        return answer
+        ledger = ReleaseLedger(folder, self.limit, (lambda digest: simulated) if self.simulated else None)
+        with ExitStack() as stack:
+            try:
+                opened = stack.enter_context(ledger.opened(wire.pack(asked), release))
+            except BudgetSpent as reason:
+                raise Withheld(str(reason)) from None
+            yield opened
+        if release.what == TRAINING and opened.told is None:  # of which there is one a round, as long as a model
+            ledger.forget(KEPT, TRAINING)
 
 
 NO_TERMS = PrivacyTerms()

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal
@@ -15,7 +16,7 @@ from coterie.messages import Array, ClientId, LabelOffset, Params, Request, Verb
 from coterie.messages.envelope import Part
 from coterie.models import initial
 from coterie.models.learning import frozen_part, with_frozen
-from coterie.privacy import Randomness, Release
+from coterie.privacy import OpenRelease, Randomness, Release
 from coterie.training.job import Floats, Index, Trainer
 from coterie.training.label_offsets import label_offset
 
@@ -89,6 +90,10 @@ class RequestHandler:
     def training_part(self, share: float) -> tuple[Index, Index]:
         """Divide the training samples into those used and those held out, always the same ones."""
         return self.data.training_part(share, self.seed, self.id)
+
+    def opened(self, verb: Verb, release: Release) -> AbstractContextManager[OpenRelease]:
+        """Charge a verb whose answer is made in the block, and depends on the models that were sent."""
+        return self.terms.opened(self.id, replace(self.request, verbs=(verb,), kind=""), release)
 
     def release(self, verb: Verb, release: Release, make: Callable[[Randomness], A]) -> A:
         """Answer a verb under differential privacy: as before, where it was asked before, else as `make` does.

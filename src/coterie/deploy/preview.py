@@ -71,6 +71,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
     hidden = [name for name in ("train", "evaluate") if site.limit is not None and name not in site.unprotected]
+    hidden += ["train"] * (terms.config.privacy.dp_sgd is not None)
     counted = ["training"] * ("train" not in hidden) + ["test"] * ("evaluate" not in hidden)
     numbers_told = f"the numbers of {' and '.join(counted)} samples" if counted else "no number of samples"
     leaving = [f"introduction: the site's name, a proof that the name is its own, {numbers_told}"]
@@ -119,7 +120,7 @@ def outgoing_answers(terms: Terms, local: LocalData, site: SiteSection) -> tuple
         return reply
 
     train, test = Samples(local.x, local.y), Samples(local.test_x, local.test_y)
-    events = rehearse(terms, train, test, parts, note, {"limit": site.limit, "unprotected": site.unprotected})
+    events = rehearse(terms, train, test, parts, note, {"limit": site.full_limit, "unprotected": site.unprotected})
     withheld = events.kinds.get("withheld", {"details": {}, "clients": {}})
     return list(answers.values()), [*withheld["details"]] if 0 in withheld["clients"] else []
 

@@ -1,6 +1,7 @@
 """A federation rehearsed in one process, without any training, to see what its server asks and what a site answers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def rehearse(
         training={"rounds": ROUNDS, "fraction": 1.0},
         engine={"name": "embedded", "deadline": None, "min_replies": 1, "max_strikes": None},
         evaluation={"every": 1},
-        privacy=privacy,
+        privacy={**privacy, "dp_sgd": _fixed_noise(terms)},
     )
     data = FederatedData(
         terms.server.name,
@@ -68,6 +69,14 @@ def rehearse(
         for request in run.algorithm.seldom_asked(run.fed):
             run.fed.ask(dict.fromkeys(run.fed.trainable, request))
         return run.fed.events
+
+
+def _fixed_noise(terms: Terms) -> str | None:
+    """Return how clients train privately, with the noise of a run of all rounds."""
+    wanted = terms.config.privacy.private_steps
+    if wanted is None:
+        return None
+    return replace(wanted, trainings=wanted.trainings or terms.config.training.rounds).text()
 
 
 def policy_of(terms: Terms) -> Policy:

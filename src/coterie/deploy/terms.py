@@ -187,6 +187,10 @@ def read_terms(folder: Path) -> Terms:
             "[privacy] dp_training is for simulations: the server of a deployed federation would have to draw clients "
             f"by a secret, and publish nothing that names them (in {path})"
         )
+    if config.privacy.dp_sgd is not None and config.algorithm.name == "solo":
+        raise CoterieError(
+            f"[privacy] dp_sgd: sites that train alone tell nothing of it, so that nothing is to be private (in {path})"
+        )
     config = with_network(config, tuple(samples.shape))
     config.data.name, config.partition = server.name, PartitionSection()  # nobody divides what sites bring
     return Terms(config, samples, server)

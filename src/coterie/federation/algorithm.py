@@ -80,6 +80,8 @@ class Algorithm(CommonOptions, Resumable, ABC):
 
     traits: ClassVar[Traits] = Traits()
     """What holds whatever its options."""
+    not_private: ClassVar[str | None] = "what else its clients tell, or how often they train, is not accounted for"
+    """Why its clients can't train by private steps; None: they can, and are asked for nothing else while they train."""
     grouping: Grouping | None = None
     """How its groups were found, if a rule found them."""
     notes: Sequence[str] = ()
@@ -158,6 +160,13 @@ class Algorithm(CommonOptions, Resumable, ABC):
     def error_in_privacy(self) -> str | None:
         """Say why its clients can't describe themselves under differential privacy (``dp_signature``), or None."""
         return "it asks clients for no signature"
+
+    def error_in_private_steps(self, described_privately: bool) -> str | None:
+        """Say why its clients can't train by private steps (``dp_sgd``), or None.
+
+        `described_privately` is whether what they tell to describe themselves is private (``dp_signature``).
+        """
+        return self.not_private
 
     def error_in_optimiser(self, name: str) -> str | None:
         """Say why it is not defined where clients train with this optimiser, as ``adam``, or None."""

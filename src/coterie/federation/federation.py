@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from coterie.federation.aggregation import WEIGHT_CUT, Aggregator
 from coterie.federation.by_client import IntsByClient
-from coterie.federation.disclosures import Disclosures
+from coterie.federation.disclosures import Disclosures, private_steps
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
@@ -288,6 +288,7 @@ class Federation:
 
     def _exchange(self, requests: Mapping[ClientId, Request], spool: Spool) -> Iterator[Reply]:
         check_requests(requests)
+        requests = self._affordable(requests)
         training, most = trains(requests), self.settings.aggregation.max_samples
         surplus = self.settings.oversample and training and len(requests) > self._needed
         tests = self.engine.tests(self.round)
@@ -308,6 +309,19 @@ class Federation:
         self.diverged -= exchange.trained
         if too_few := exchange.too_few():
             self.events.note(too_few)
+
+    def _affordable(self, requests: Mapping[ClientId, Request]) -> Mapping[ClientId, Request]:
+        """Leave out clients who would train more steps than their noise was made for."""
+        if (most := self.settings.private_steps) is None:
+            return requests
+        costs = {id(request): private_steps(request) for request in requests.values()}
+        done, affordable = self.disclosures.steps, dict[ClientId, Request]()
+        for client, request in requests.items():
+            if not (cost := costs[id(request)]) or done.get(client, 0) + cost <= most:
+                affordable[client] = request
+            elif not self.events.noted(client, "spent"):
+                self.note(client, "spent", "it has trained as often as dp_sgd has noise for: it trains no more")
+        return affordable
 
     def wrap_engine(self, wrapper: Callable[[Engine], E]) -> E:
         """Wrap the engine in another, for instance to watch its messages, and return that."""

@@ -1,7 +1,6 @@
 """The round loop, which admits newcomers in the same way for every method."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from coterie.federation.algorithm import Algorithm
 from coterie.federation.evaluation import Evaluation, Evaluator
@@ -9,6 +8,7 @@ from coterie.federation.federation import Federation
 from coterie.federation.served_model import as_request, single
 from coterie.federation.standardising import agree
 from coterie.messages import ClientId, Failure, Train
+from coterie.messages.plan import with_epochs
 
 NEWCOMER = "newcomer"
 """The heading under which the ledger counts what newcomers' first training costs."""
@@ -101,7 +101,7 @@ def founders(fed: Federation, algorithm: Algorithm) -> list[ClientId]:
 
 def _fine_tune(fed: Federation, algorithm: Algorithm, clients: list[ClientId]) -> None:
     """Let each train what it receives on its own samples, and keep the result as its own model."""
-    plan = replace(algorithm.newcomer_plan(fed), epochs=fed.settings.newcomer_epochs)
+    plan = with_epochs(algorithm.newcomer_plan(fed), fed.settings.newcomer_epochs)
     requests = {}
     for client in clients:
         served = algorithm.model_for(client)

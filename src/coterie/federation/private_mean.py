@@ -98,9 +98,13 @@ def error_in_network(spec: ModelSpec, seed: int) -> str | None:
     """Say why a network can't be trained privately, or None."""
     if frozen_part(spec, seed):
         return f"network '{spec.name}' freezes parts, which would get noise: take another"
-    counted = [n for n, v in initial(spec, seed).items() if n.endswith(STATISTICS) or v.dtype.kind != "f"]
-    return (
-        f"'{counted[0]}' of network '{spec.name}' is counted, not learnt: take one without BatchNorm"
-        if counted
-        else None
-    )
+    return error_in_counted(spec, seed)
+
+
+def error_in_counted(spec: ModelSpec, seed: int) -> str | None:
+    """Say what of a network is counted over samples in place of being learnt, and not frozen; or None."""
+    kept = frozen_part(spec, seed)
+    for name, value in initial(spec, seed).items():
+        if name not in kept and (name.endswith(STATISTICS) or value.dtype.kind != "f"):
+            return f"'{name}' of network '{spec.name}' is counted, not learnt: take one without BatchNorm"
+    return None

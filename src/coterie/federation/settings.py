@@ -54,6 +54,9 @@ class FederationSettings:
     """How private clients' descriptions of themselves are; None: not at all."""
     private_training: PrivateTraining | None = None
     """How models are made private, in place of `aggregation`; None: they are not."""
+    private_steps: int | None = None
+    """For how many steps of a client, or shuffled epochs, the noise of its trainings was made (``dp_sgd``): it is asked
+    for no more. None: trainings are not private."""
     secure: SecureOptions | None = None
     """How what clients train is summed so that nobody sees a summand; None: it is sent as it is."""
     server_step: ServerStep = field(default_factory=ServerStep)

@@ -29,11 +29,8 @@ class Training:
     """The whole models that clients sent back, if they are not too many."""
     asked_bytes: int = 0
     """Of the whole models that clients are to send back in this round."""
-
-    @property
-    def replies(self) -> int:
-        """How many clients have trained."""
-        return len(self.losses)
+    replies: int = 0
+    """How many clients have trained."""
 
     @property
     def mean_loss(self) -> float | None:
@@ -79,13 +76,17 @@ class Training:
         """Add what a client reports of its training."""
         for verb, answer in zip(request.verbs, reply.answers, strict=True):
             if isinstance(verb, Train) and verb.keep and isinstance(answer, TrainReply) and answer.steps:
-                self.losses.append((reply.client, answer.loss))
+                self.replies += 1
+                if not verb.is_noised():  # which tells no loss
+                    self.losses.append((reply.client, answer.loss))
                 if _is_returned(verb) and self.asked_bytes <= MOST_RETURNED:
                     self.returned[reply.client] = answer.params
 
     def note_sum(self, clients: Iterable[ClientId], loss: float) -> None:
         """Add the mean loss of clients of whom nothing else is known, in the name of each."""
-        self.losses += [(client, loss) for client in clients]
+        told = [(client, loss) for client in clients]
+        self.losses += told
+        self.replies += len(told)
 
 
 def _is_returned(verb: Verb) -> bool:

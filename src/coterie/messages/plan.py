@@ -34,7 +34,8 @@ With a meta-step α (Per-FedAvg) the gradient is taken on a second batch b₂ at
 half-steps share the momentum, at w − α v with v ← ρ v + ∇f(w; b₁) before. The inner half-step is neither clipped nor
 Adam's; the outer one is, as any step.
 
-With private steps (DP-SGD, Abadi et al., 2016) each sample is in a batch by a coin of its own, of probability q, and
+With private steps (DP-SGD, Abadi et al., 2016) each sample is in a batch by a coin of its own, of probability q (or in
+one of the 1/q steps of a shuffled epoch, by a die of its own), and
 
     g ← (Σ_{i ∈ b} g_i min(1, C / (‖g_i‖ + 10⁻⁶)) + z C N(0, I)) / B
 
@@ -44,7 +45,7 @@ follow are post-processing.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -173,6 +174,8 @@ class PrivateSteps:
     """z, the noise's standard deviation over C."""
     rate: float
     """q, the probability by which a sample is in a batch; 1: each is in all."""
+    shuffled: bool = False
+    """Whether a sample is in one of 1/q steps, rounded, instead of in each by a coin."""
 
 
 @dataclass(frozen=True)
@@ -257,9 +260,22 @@ def _error_in_private(plan: Plan, private: PrivateSteps) -> str | None:
     for name in ("clip", "mask", "correction", "curriculum", "meta_step", "label_offset", "mixture", "proximal"):
         if getattr(plan, name) is not None:
             return f"private steps have no '{name}', whose part in them nobody has accounted for: leave it out"
+    if plan.holdout:
+        return "private steps hold no samples out, whose number would depend on how many there are: leave holdout out"
     if plan.snapshots:
         return "private steps have no epochs after which snapshots could be taken: leave snapshots out"
     return None
+
+
+def with_epochs(plan: Plan, epochs: int) -> Plan:
+    """Return a plan of other epochs; of private steps, whose number is given, there are as many more or fewer.
+
+    >>> with_epochs(Plan(Schedule(0.1), epochs=10, steps=100, private=PrivateSteps(1.0, 1.0, 0.1)), 3).steps
+    30
+    """
+    if plan.private is None or plan.steps is None:
+        return replace(plan, epochs=epochs)
+    return replace(plan, epochs=epochs, steps=max(1, round(plan.steps * epochs / plan.epochs)))
 
 
 def steps_per_epoch(samples: int, plan: Plan) -> int:

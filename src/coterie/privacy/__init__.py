@@ -20,7 +20,7 @@ from coterie.privacy.gaussian import (
     gaussian_sigma,
     update_noise,
 )
-from coterie.privacy.ledger import BudgetSpent, PrivacyLimit, PrivacySpent, ReleaseLedger
+from coterie.privacy.ledger import BudgetSpent, OpenRelease, PrivacyLimit, PrivacySpent, ReleaseLedger
 from coterie.privacy.randomness import Randomness, SecretRandomness, derived_key
 from coterie.privacy.signatures import (
     bounded_rows,
@@ -37,6 +37,7 @@ from coterie.privacy.signatures import (
 __all__ = [
     "BudgetSpent",
     "Filter",
+    "OpenRelease",
     "PrivacyLimit",
     "PrivacySpent",
     "Randomness",

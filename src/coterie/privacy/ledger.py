@@ -72,6 +72,17 @@ class PrivacySpent:
     releases: int
 
 
+@dataclass(frozen=True)
+class OpenRelease:
+    """A question that is being answered, and has been charged."""
+
+    told: bytes | None
+    """What was answered before; None: nothing, so that an answer is to be made, and kept."""
+    randomness: Randomness
+    keep: Callable[[bytes], bytes]
+    """Keeps an answer on disk, and returns it; not before that may it be sent."""
+
+
 class ReleaseLedger:
     """What a client has released, in a folder; processes and threads take turns."""
 
@@ -91,20 +102,28 @@ class ReleaseLedger:
         `question` are the bytes of the request, `make` returns those of the answer from secret randomness. Raise
         BudgetSpent where the limit does not allow it.
         """
+        with self.opened(question, release) as opened:
+            return opened.keep(make(opened.randomness)) if opened.told is None else opened.told
+
+    @contextmanager
+    def opened(self, question: bytes, release: Release) -> Iterator[OpenRelease]:
+        """Do the same for an answer that is made in the block, which others wait for."""
         digest = question_digest(question)
         with self._locked():
-            book = self._read()
+            book, told = self._read(), None
             if digest in book.kept:
-                return self._kept(digest, book.kept[digest])
-            if digest in book.charged:
-                if (found := self._found(digest)) is not None:  # a kill came between keeping it and saying so
-                    return self._keep(book, digest, found)
-            else:
+                told = self._kept(digest, book.kept[digest])
+            elif digest not in book.charged:
                 self._check(book, release)
                 self._append(book, {"event": "charge", "question": digest, "release": asdict(release)})
-            made = make(self._randomness(digest, book))
-            write_whole(self._answers / digest, made, "folder", 0o600)
-            return self._keep(book, digest, made)
+            elif (found := self._found(digest)) is not None:  # a kill came between keeping it and saying so
+                told = self._keep(book, digest, found)
+
+            def keep(made: bytes) -> bytes:
+                write_whole(self._answers / digest, made, "folder", 0o600)
+                return self._keep(book, digest, made)
+
+            yield OpenRelease(told, self._randomness(digest, book), keep)
 
     def spent(self) -> PrivacySpent:
         """Return what was told so far, as far as it was charged; without a limit ε is not known."""
@@ -113,10 +132,14 @@ class ReleaseLedger:
         cost = None if self.limit is None else self._cost(book.counts, self.limit)
         return PrivacySpent(cost, sum(book.counts.values()))
 
-    def forget(self, keep: int) -> None:
-        """Remove all answers but the last ones; their questions are refused from now on, and stay charged."""
+    def forget(self, keep: int, what: str | None = None) -> None:
+        """Remove all answers, or those of one kind, but the last ones.
+
+        Their questions are refused from now on, and stay charged.
+        """
         with self._locked():
-            old = [*self._read().kept]
+            book = self._read()
+            old = [digest for digest in book.kept if what in (None, book.charged[digest])]
             for digest in old[: max(0, len(old) - keep)]:
                 remove(self._answers / digest)
             flush_folder(self._answers)
@@ -219,7 +242,8 @@ class _Book:
     """The events of a ledger."""
 
     def __init__(self) -> None:
-        self.charged: set[str] = set()
+        self.charged: dict[str, str] = {}
+        """What each question was charged for."""
         self.kept: dict[str, str] = {}
         """The digests of answers by those of questions, in the order of events."""
         self.counts: dict[Release, int] = {}
@@ -236,7 +260,7 @@ class _Book:
         """Take over an event, of so many bytes."""
         if event["event"] == "charge":
             release = Release(**event["release"])
-            self.charged.add(event["question"])
+            self.charged[event["question"]] = release.what
             self.counts[release] = self.counts.get(release, 0) + 1
         elif event["event"] == "keep":
             self.kept[event["question"]] = event["answer"]

@@ -130,6 +130,8 @@ class PrivacyEntry(TypedDict):
     mechanism: str
     simulated: bool
     not_covered: list[str]
+    per_client: NotRequired[list[Number]]
+    """ε of what each client told."""
 
 
 class Details(TypedDict, total=False):

@@ -21,6 +21,7 @@ from coterie.data.server_set import with_other_server_set
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
+from coterie.federation.evaluation_options import EvaluationOptions
 from coterie.federation.sampling import PoissonSampler
 from coterie.messages import ClientId, InputMoments, ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
@@ -29,7 +30,7 @@ from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
 from coterie.run.parameter_files import with_start
-from coterie.run.privacy import private_training
+from coterie.run.privacy import check_private_network, most_private_steps, private_training, with_private_steps
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
@@ -96,7 +97,7 @@ def make_plan(config: Config) -> Plan:
     """Return how clients train unless the method says otherwise."""
     training = config.training
     optimiser = training.steps_by.make()
-    return Plan(
+    plan = Plan(
         lr=Schedule(training.lr, training.lr_decay, training.lr_power),
         epochs=training.epochs,
         batch_size=training.batch_size,
@@ -107,6 +108,7 @@ def make_plan(config: Config) -> Plan:
         clip=training.clip,
         smoothing=training.smoothing or None,
     )
+    return with_private_steps(config, plan)
 
 
 def make_method(config: Config) -> Algorithm:
@@ -156,6 +158,7 @@ def session(
     configuration names, unless others are given.
     """
     seed, progress, spec = config.run.seed, progress or Progress(), make_spec(config, data)
+    check_private_network(config, spec)
     plan, trainer = make_plan(config), trainer or make_trainer(config, spec, progress)
     expert = make_expert(config, data, spec, plan, trainer, progress, folder) if needs_expert(config) else None
     if expert is not None and config.partition.f_ord:
@@ -178,7 +181,7 @@ def session(
             input_moments=_input_moments(data),
             test=test,
             metric=config.evaluation.other_metric,
-            evaluation=config.evaluation.options(),
+            evaluation=evaluation_options(config),
             expert=expert,
             workers=workers(config),
             newcomer_epochs=config.newcomers.epochs,
@@ -190,6 +193,7 @@ def session(
             aggregation=config.aggregation.options(),
             dp_signature=config.privacy.signature,
             private_training=private_training(config, spec),
+            private_steps=most_private_steps(config, plan),
             secure=config.aggregation.secure_options(algorithm.weighing),
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
@@ -199,6 +203,12 @@ def session(
         sampler = config.curriculum.sampler if config.privacy.dp_training is None else PoissonSampler()
         fed = Federation(running, trainer, settings, sampler, progress.clients)
         yield Session(config, fed, algorithm, Evaluator(fed, algorithm))
+
+
+def evaluation_options(config: Config) -> EvaluationOptions:
+    """Return on whom is measured; where trainings are private nobody trains once more, which would cost more."""
+    options = config.evaluation.options()
+    return options if config.privacy.dp_sgd is None else replace(options, plus=0.0)
 
 
 def known_groups(data: FederatedData) -> dict[int, list[int]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
 
 from pydantic import field_validator, model_validator
 
@@ -13,6 +15,7 @@ from coterie.federation.secure_options import SecureOptions
 from coterie.messages import VERBS, Guarantee, Weighing
 from coterie.messages.limits import MOST_SAMPLES
 from coterie.messages.masking import LEAST
+from coterie.privacy.accounting import Filter
 from coterie.privacy.gaussian import check_guarantee
 from coterie.privacy.ledger import PrivacyLimit
 from coterie.run.config_base import MOST, ConfigSection, setting
@@ -116,14 +119,17 @@ class ReleaseSection(ConfigSection):
             raise ValueError(f"there is no verb '{unknown[0]}': use {', '.join(known)}")
         return names
 
-    @field_validator("limit", "dp_signature", mode="before", check_fields=False)
+    @field_validator("limit", mode="before")
+    @classmethod
+    def _most(cls, value: Any) -> str | None:
+        """Check and complete ``epsilon=3,delta=1e-5``."""
+        return None if value is None else _text(limit_of(value))
+
+    @field_validator("dp_signature", mode="before", check_fields=False)
     @classmethod
     def _guarantee(cls, value: Any) -> str | None:
         """Check and complete ``epsilon=1,delta=1e-5``."""
-        if value is None:
-            return None
-        given = guarantee_of(value)
-        return f"epsilon={given.epsilon!r},delta={given.delta!r}"
+        return None if value is None else _text(vars(guarantee_of(value)))
 
     @model_validator(mode="after")
     def _limited(self) -> ReleaseSection:
@@ -134,7 +140,43 @@ class ReleaseSection(ConfigSection):
     @property
     def most(self) -> PrivacyLimit | None:
         """The limit, as clients keep it."""
-        return None if self.limit is None else PrivacyLimit(**vars(guarantee_of(self.limit)))
+        return None if self.limit is None else PrivacyLimit(**{"by": self.usual_filter, **limit_of(self.limit)})
+
+    @property
+    def full_limit(self) -> str | None:
+        """The limit as it is written, with how releases are added up."""
+        return None if self.most is None else _text(vars(self.most))
+
+    @property
+    def usual_filter(self) -> Filter:
+        """How releases are added up unless the limit says so."""
+        return "gaussian"
+
+
+def _text(options: Mapping[str, Any]) -> str:
+    """Return options as one setting."""
+    return ",".join(f"{key}={value}" for key, value in options.items())
+
+
+def limit_of(value: Any) -> dict[str, Any]:
+    """Read ``epsilon=3,delta=1e-5``, and perhaps ``by=renyi``.
+
+    >>> limit_of("epsilon=3,by=renyi")
+    {'epsilon': 3.0, 'delta': 1e-05, 'by': 'renyi'}
+    """
+    options = _options(value, "it should read epsilon=1,delta=1e-5, and perhaps by=renyi")
+    by = {"by": options.pop("by")} if "by" in options else {}
+    if by and by["by"] not in get_args(Filter):
+        raise ValueError(f"releases are added up by gaussian or by renyi, not by '{by['by']}'")
+    return {**vars(guarantee_of(options)), **by}
+
+
+def _options(value: Any, wanted: str) -> dict[str, Any]:
+    """Read options by name."""
+    try:
+        return dict(parse_options(value) if isinstance(value, str) else value)
+    except (TypeError, ValueError):
+        raise ValueError(wanted) from None
 
 
 def guarantee_of(value: Any) -> Guarantee:
@@ -144,10 +186,7 @@ def guarantee_of(value: Any) -> Guarantee:
     Guarantee(epsilon=2.0, delta=1e-05)
     """
     wanted = "it should read epsilon=1,delta=1e-5"
-    try:
-        options = parse_options(value) if isinstance(value, str) else dict(value)
-    except (TypeError, ValueError):
-        raise ValueError(wanted) from None
+    options = _options(value, wanted)
     if not {"epsilon"} <= options.keys() <= {"epsilon", "delta"}:
         raise ValueError(wanted)
     try:
@@ -165,8 +204,8 @@ def private_training_of(value: Any) -> dict[str, Any]:
     {'epsilon': 8.0, 'delta': 0.0001, 'clip': 2.0, 'min_group': 10}
     """
     wanted = "it should read epsilon=8,delta=1e-4,clip=1, and perhaps min_group=10"
+    options = _options(value, wanted)
     try:
-        options = parse_options(value) if isinstance(value, str) else dict(value)
         clip, least = float(options.pop("clip")), int(options.pop("min_group", MIN_GROUP))
     except (TypeError, ValueError, KeyError):
         raise ValueError(wanted) from None
@@ -175,6 +214,50 @@ def private_training_of(value: Any) -> dict[str, Any]:
     if not (0 < clip < math.inf and least >= 1):
         raise ValueError("clip should be a number greater than 0, min_group a whole one from 1 on")
     return {**vars(guarantee_of(options)), "clip": clip, "min_group": least}
+
+
+@dataclass(frozen=True)
+class PrivateStepOptions:
+    """What the user asks of private steps (``dp_sgd``)."""
+
+    epsilon: float
+    delta: float = DELTA
+    clip: float = 1.0
+    """C, the longest gradient of a sample."""
+    rate: float = 0.1
+    """q, the probability by which a sample is in a step."""
+    steps: int | None = None
+    """Of a training; None: epochs / rate, rounded up."""
+    trainings: int | None = None
+    """Of a client in the whole run, at most; None: one in each round."""
+    shuffled: bool = False
+    """Whether a sample is in one of 1/rate steps, instead of in each by a coin."""
+
+    @classmethod
+    def read(cls, value: Any) -> PrivateStepOptions:
+        """Read ``epsilon=8,delta=1e-5,clip=1,rate=0.1``; all but ε has a default.
+
+        >>> PrivateStepOptions.read("epsilon=8,trainings=20").text()
+        'epsilon=8.0,delta=1e-05,clip=1.0,rate=0.1,trainings=20'
+        """
+        wanted = "it should read epsilon=8,delta=1e-5, and perhaps clip=1,rate=0.1,steps=50,trainings=20,shuffled=true"
+        options = _options(value, wanted)
+        if not {"epsilon"} <= options.keys() <= {field.name for field in fields(cls)}:
+            raise ValueError(wanted)
+        given = guarantee_of({key: options.pop(key) for key in ("epsilon", "delta") if key in options})
+        made = cls(**{**vars(given), **options})
+        numbers = all(type(number) in (int, float) for number in (made.clip, made.rate))
+        if not (numbers and 0 < made.clip < math.inf and 0 < made.rate <= 1):
+            raise ValueError("clip should be a number greater than 0, rate one of more than 0 and at most 1")
+        if any(count is not None and (type(count) is not int or count < 1) for count in (made.steps, made.trainings)):
+            raise ValueError("steps and trainings should be whole numbers from 1 on")
+        if type(made.shuffled) is not bool:
+            raise ValueError("shuffled should be true or false")
+        return replace(made, clip=float(made.clip), rate=float(made.rate))
+
+    def text(self) -> str:
+        """Return it as it is written, in full."""
+        return _text({key: str(value).lower() for key, value in vars(self).items() if value not in (None, False)})
 
 
 class PrivacySection(ReleaseSection):
@@ -189,6 +272,14 @@ class PrivacySection(ReleaseSection):
         None,
         "models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to "
         "the length clip, count alike, and their sum in each group has noise; min_group is the smallest group",
+    )
+
+    dp_sgd: str | None = setting(
+        None,
+        "clients train by private steps (DP-SGD), for instance epsilon=8,delta=1e-5, for one sample as the unit: "
+        "gradients of samples are cut to the length clip (1), noise is added, and a sample is in a step with "
+        "probability rate (0.1); a training has steps (epochs / rate), a client at most trainings (rounds); shuffled: "
+        "a sample is in one step of each shuffled epoch",
     )
 
     min_samples: int = setting(
@@ -216,9 +307,25 @@ class PrivacySection(ReleaseSection):
         """By which clients describe themselves."""
         return None if self.dp_signature is None else guarantee_of(self.dp_signature)
 
+    @property
+    def private_steps(self) -> PrivateStepOptions | None:
+        """How clients train, if privately."""
+        return None if self.dp_sgd is None else PrivateStepOptions.read(self.dp_sgd)
+
+    @property
+    def usual_filter(self) -> Filter:
+        """Where samples are drawn by coins, what they cost is added up by Rényi divergence."""
+        steps = self.private_steps
+        return "gaussian" if steps is None or steps.shuffled or steps.rate == 1 else "renyi"
+
+    @field_validator("dp_sgd", mode="before")
+    @classmethod
+    def _private_steps(cls, value: Any) -> str | None:
+        """Check and complete ``epsilon=8,delta=1e-5``."""
+        return None if value is None else PrivateStepOptions.read(value).text()
+
     @field_validator("dp_training", mode="before")
     @classmethod
     def _private_training(cls, value: Any) -> str | None:
         """Check and complete ``epsilon=8,delta=1e-4,clip=1``."""
-        options = {} if value is None else private_training_of(value)
-        return ",".join(f"{key}={given!r}" for key, given in options.items()) or None
+        return None if value is None else _text(private_training_of(value))

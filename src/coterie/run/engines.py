@@ -148,10 +148,11 @@ def _protection(config: Config) -> Protection:
 
 def _terms(config: Config, folder: Path | None, stack: ExitStack) -> PrivacyTerms:
     """Return the terms under which each client answers."""
+    hides_samples = config.privacy.dp_sgd is not None
     if (limit := config.privacy.most) is None:
-        return PrivacyTerms()
+        return PrivacyTerms(hides_samples=hides_samples)
     place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))
-    return PrivacyTerms(limit, frozenset(config.privacy.unprotected), ledgers_in(place.absolute()))
+    return PrivacyTerms(limit, frozenset(config.privacy.unprotected), ledgers_in(place.absolute()), hides_samples)
 
 
 def _faults(config: Config, data: FederatedData) -> SimulatedFaults:

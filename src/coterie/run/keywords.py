@@ -238,6 +238,12 @@ class SharedSettings(TypedDict, total=False):
     """Models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to
     the length clip, count alike, and their sum in each group has noise; min_group is the smallest group.
     """
+    dp_sgd: str | None
+    """Clients train by private steps (DP-SGD), for instance epsilon=8,delta=1e-5, for one sample as the unit:
+    gradients of samples are cut to the length clip (1), noise is added, and a sample is in a step with
+    probability rate (0.1); a training has steps (epochs / rate), a client at most trainings (rounds); shuffled: a
+    sample is in one step of each shuffled epoch.
+    """
     min_samples: Int
     """a client trains and evaluates on at least this many distinct samples, or does not answer; 10 in deployments;
     by default 0.
@@ -369,6 +375,7 @@ DEFAULTS: dict[str, Any] = {
     "unprotected": [],
     "dp_signature": None,
     "dp_training": None,
+    "dp_sgd": None,
     "min_samples": 0,
     "min_label_samples": 0,
     "max_requests": None,

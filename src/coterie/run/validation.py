@@ -100,6 +100,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
         _check_privacy(config, method)
     with _place_in_errors(origins, "privacy", "dp_training"):
         _check_private_training(config)
+    with _place_in_errors(origins, "privacy", "dp_sgd"):
+        _check_private_steps(config, method)
     with _place_in_errors(origins, "training", "clip"):
         _check_clipping(config, method)
     with _place_in_errors(origins, "aggregation", "secure"):
@@ -206,6 +208,23 @@ def _check_private_training(config: Config) -> None:
         raise CoterieError("private training depends on how often clients take part: set fraction, for instance 0.1")
     if config.engine.oversample or config.curriculum.clients is not None:
         raise CoterieError("private training draws clients by coins: leave out oversample and client curricula")
+
+
+def _check_private_steps(config: Config, method: Algorithm) -> None:
+    """Refuse what private steps do not account for."""
+    if config.privacy.dp_sgd is None:
+        return
+    if error := method.error_in_private_steps(config.privacy.dp_signature is not None):
+        raise CoterieError(f"clients of method '{config.algorithm.name}' can't train by private steps: {error}")
+    others = {
+        "dp_training, which is for one client in place of one sample": config.privacy.dp_training,
+        "secure, whose sums count who takes part": config.aggregation.secure,
+        "the clip of whole gradients": config.training.clip,
+        "curricula, which look at losses": config.curriculum.of_samples or config.curriculum.clients,
+        f"labels = '{method.labels}', which trains with label frequencies": method.trained_offset,
+    }
+    if given := [name for name, value in others.items() if value]:
+        raise CoterieError(f"private steps do not go with {given[0]}: leave out one of them")
 
 
 def _check_clipping(config: Config, method: Algorithm) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from coterie.messages import Curriculum, Plan
 from coterie.messages.plan import Pacing, total_steps
 from coterie.training.job import Index, Job
+from coterie.training.private_steps import drawn_batches
 
 Step = tuple[Index, ...]
 """One batch, or two where the plan has a meta-step."""
@@ -36,13 +37,12 @@ def steps(
 
 
 def batches_of(job: Job) -> Iterator[Step]:
-    """Yield the batches of each step of a job; those of private steps are drawn by coins, all of them at the first."""
+    """Yield the batches of each step of a job; those of private steps are all drawn at the first."""
     private = job.plan.private
     if private is None:
         yield from steps(len(job.y), job.plan, job.rng, job.order, job.even_batches)
         return
-    coins = job.randomness
-    drawn = [np.flatnonzero(coins.random(len(job.y)) < private.rate) for _ in range(total_steps(len(job.y), job.plan))]
+    drawn = drawn_batches(len(job.y), total_steps(len(job.y), job.plan), private, job.randomness)
     yield from ((batch,) for batch in drawn)
 
 

@@ -1,17 +1,19 @@
 """Train: local training by a plan, and the order in which a curriculum shows the samples (ALGORITHMS 6)."""
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
-from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, usable
+from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, usable, wire
 from coterie.messages.verbs.train import ADAPTING
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses, steps
 from coterie.training.job import Floats, Index
 from coterie.training.label_offsets import label_offset
+from coterie.training.private_steps import hiding_replacement, training_release
 
 
 def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Diverged, TrainReply]:
@@ -19,32 +21,87 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
 
     The training itself is left to whoever asked, who may have others to do at the same time.
     """
-    plan, request = verb.plan, handler.request
-    if plan.private is not None:
-        raise Withheld("the number of samples, which goes with every training, is not yet noised: private steps wait")
+    plan, samples, control = verb.plan, 1, None
+    if verb.is_noised():
+        outcome = yield from _private_outcome(handler, verb)
+    else:
+        job = _plain_job(handler, verb)
+        outcome, samples = _sound((yield job)), len(job.y)
+        control = _control_change(handler, job, outcome)
+    snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
+    others = {name: model for name, model in handler.made.items() if name.partition(" ")[0] not in verb.makes}
+    handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
+    if verb.keep:
+        changed: dict[str, Params] = {"model": outcome.params, **outcome.kept}
+        if control is not None:
+            own = handler.state.get("control", {})
+            changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
+        handler.keep(changed)
+    sent = {name: value for name, value in verb.sent(outcome.params).items() if name not in handler.frozen}
+    return TrainReply(samples, outcome.steps, outcome.loss, sent, control or {})
+
+
+def _sound(outcome: Outcome | Diverged) -> Outcome:
+    if isinstance(outcome, Diverged):
+        raise outcome
+    return outcome
+
+
+def _private_outcome(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Diverged, Outcome]:
+    """Train by private steps, charged before; the result is kept before it is told, and told again if asked again.
+
+    Minimum numbers of samples do not apply: not to answer would tell of them. That a training diverged follows from
+    noised numbers, and is kept like a result, as one without parameters.
+    """
+    plan = hiding_replacement(verb.plan) if handler.data.drawn_tests else verb.plan
+    x, y = handler.data.load(handler.data.train)
+    job = _job(handler, replace(verb, plan=plan), x, y)
+    if (release := training_release(verb.plan)) is None:
+        return _sound((yield job))
+    if "best" in verb.models_needed():
+        raise Withheld("private steps begin with a model that was chosen by the samples, which tells of them")
+    with handler.opened(verb, release) as opened:
+        if opened.told is None:
+            outcome = yield replace(job, secret=opened.randomness)
+            if isinstance(outcome, Diverged):
+                opened.keep(wire.pack(TrainReply(1, outcome.step, 0.0)))
+                raise outcome
+            opened.keep(wire.pack(TrainReply(1, outcome.steps, 0.0, outcome.params)))
+            return outcome
+        known: TrainReply = wire.unpack(opened.told)
+    if not known.params:
+        raise Diverged(known.steps, "a parameter", TOO_LARGE)
+    return Outcome(dict(known.params), 0.0, known.steps)
+
+
+def _plain_job(handler: RequestHandler, verb: Train) -> Job:
+    """Return the training, if enough samples take part in it."""
+    plan, protection = verb.plan, handler.protection
     used, held_out = handler.training_part(plan.holdout)
-    handler.protection.check_parts(used, held_out)
+    protection.check_parts(used, held_out)
     x, y = handler.data.load(used)
+    job = _job(handler, verb, x, y)
+    if protection.min_samples:
+        outer_only = plan.meta_step is not None and not plan.meta_step.shared_momentum
+        batches = steps(len(y), plan, _shuffles(handler, verb), job.order, protection.even_batches)
+        protection.check_training(batches, outer_only)
+    return job
+
+
+def _job(handler: RequestHandler, verb: Train, x: Floats, y: Index) -> Job:
+    plan, request = verb.plan, handler.request
     start, order, mask = handler.overlaid(verb.start), None, None
-
-    def shuffles() -> np.random.Generator:
-        return stream(handler.seed, verb.purpose, handler.id, 0 if verb.purpose == ADAPTING else request.round)
-
     if plan.curriculum is not None:
         order = _order(handler, verb, plan.curriculum, start, x, y)
-    if handler.protection.min_samples:
-        outer_only = plan.meta_step is not None and not plan.meta_step.shared_momentum
-        batches = steps(len(y), plan, shuffles(), order, handler.protection.even_batches)
-        handler.protection.check_training(batches, outer_only)
     if plan.mask is not None:
         mask = handler.state.get("mask") if plan.mask == "own" else request.models[plan.mask]
-    job = Job(
+    return Job(
         request.spec,
         plan,
         start,
         x,
         y,
-        shuffles(),
+        _shuffles(handler, verb),
         anchors=tuple((handler.model(anchor.model), anchor.strength) for anchor in plan.anchors),
         correction=_correction(handler, plan.correction),
         mask=mask,
@@ -53,21 +110,11 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
         own_part=_own_part(handler, plan),
         even_batches=handler.protection.even_batches,
     )
-    outcome = yield job
-    if isinstance(outcome, Diverged):
-        raise outcome
-    snapshots = zip(sorted(plan.snapshots), outcome.snapshots, strict=False)
-    others = {name: model for name, model in handler.made.items() if name.partition(" ")[0] not in verb.makes}
-    handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
-    control = _control_change(handler, job, outcome)
-    if verb.keep:
-        changed: dict[str, Params] = {"model": outcome.params, **outcome.kept}
-        if control is not None:
-            own = handler.state.get("control", {})
-            changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
-        handler.keep(changed)
-    sent = {name: value for name, value in verb.sent(outcome.params).items() if name not in handler.frozen}
-    return TrainReply(len(y), outcome.steps, outcome.loss, sent, control or {})
+
+
+def _shuffles(handler: RequestHandler, verb: Train) -> np.random.Generator:
+    round = 0 if verb.purpose == ADAPTING else handler.request.round
+    return stream(handler.seed, verb.purpose, handler.id, round)
 
 
 def _order(handler: RequestHandler, verb: Train, curriculum: Curriculum, start: Params, x: Floats, y: Index) -> Index:

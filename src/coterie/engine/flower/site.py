@@ -64,11 +64,15 @@ class DeployedSite:
     """The most that it tells of a sample, in all federations together."""
     unprotected: frozenset[str] = frozenset()
     """What it answers without noise in spite of a limit, by verb."""
+    hides_samples: bool = False
+    """Whether it tells no number of training samples, as where all trainings are private."""
 
     @property
     def terms(self) -> PrivacyTerms:
         """Its ledger is one for all federations."""
-        return PrivacyTerms(self.limit, self.unprotected, self.state / "ledger", simulated=False)
+        return PrivacyTerms(
+            self.limit, self.unprotected, self.state / "ledger", hides_samples=self.hides_samples, simulated=False
+        )
 
     def introduce(self, federation: str, nonce: str) -> Introduction:
         """Introduce yourself: a name, a proof that is of use to this server only, numbers of samples.

@@ -46,9 +46,10 @@ class TrainReply(Answer):
     wire_name = "Trained"
 
     samples: int
+    """1 where steps are private: how many there are is not told."""
     steps: int
     loss: float
-    """Mean over the training steps."""
+    """Mean over the training steps; 0 where they are private."""
     params: Params = field(default_factory=dict)
     control: Params = field(default_factory=dict)
     """Change of the client's control, where the plan has a correction."""
@@ -156,6 +157,10 @@ class Train(Verb):
     def needs_expert(self) -> bool:
         """Say whether an expert's losses order the samples."""
         return self.plan.curriculum is not None and self.plan.curriculum.score == "E"
+
+    def is_noised(self) -> bool:
+        """Say whether its steps are private."""
+        return self.plan.private is not None
 
     def restricted(self) -> dict[str, Any]:
         """Return the whole plan, where it starts and what is sent; the purpose only names a random stream."""

@@ -37,6 +37,10 @@ MEANINGS = {
         "withheld",
         "The client has too few samples to tell this (`min_samples`), or its privacy limit does not allow it.",
     ),
+    "spent": (
+        "trained as often as planned",
+        "The noise of private training (`dp_sgd`) was made for so many trainings of a client: it is asked for no more.",
+    ),
     "empty": ("never trained (no training samples)", "The client has no training samples: it is never asked to train."),
     "untested": ("not tested (no test samples)", "The client has no test samples: no mean includes it."),
 }
