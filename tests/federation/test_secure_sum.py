@@ -1,6 +1,7 @@
 """Secure sums inside groups: methods get the means that they would have got, whoever drops out when."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ pytest.importorskip("cryptography")
 import coterie
 from coterie.errors import CoterieError
 from coterie.federation.loop import rounds
-from coterie.messages import ClientId, Failure, MaskedReply, Params, Reply, Request, TrainReply
+from coterie.messages import ClientId, Failure, KeysReply, MaskedReply, Params, Reply, Request, TrainReply, UnmaskReply
 from coterie.run.progress import Progress
 from coterie.testing import RecordingEngine, needs_nothing_but_messages, outcome, small_federation, small_run
 
@@ -56,14 +57,15 @@ def apart(a: list[Params], b: list[Params]) -> float:
         ("scaffold", {}),
         ("mr-mtl", {}),
         ("ditto", {}),
-        ("pacfl", {"groups": 1}),
+        ("pacfl", {"dataset": "digits-rotated", "partition": None, "partition_options": {}, "groups": 2, "clients": 8}),
+        ("lg-fedavg", {}),
         ("fedbabu", {"algorithm_options": {"tune_epochs": 1}}),
     ],
 )
 def test_models_are_those_without_masks(method: str, settings: dict[str, Any]) -> None:
     """To within rounding; of clients with other numbers of samples, and so of steps."""
     plain, _, fed = models(method, **settings)
-    assert len({*fed.samples.values()}) > 3
+    assert len({*fed.samples.values()}) > 3 or method == "pacfl"
     start, _, _ = models(method, **settings, drop=1.0)
     secure, passed, _ = models(method, **settings, **SECURE)
     assert apart(secure, plain) < 2e-5
@@ -119,6 +121,72 @@ def test_with_too_few_a_group_keeps_its_model_and_nothing_is_unmasked(step: str)
     steps = [{type(verb).__name__ for verb in request.verbs} for each in passed.exchanges for request in each.values()]
     assert step == "Unmask" or {"Unmask"} not in steps
     assert fed.training.mean_loss is None
+
+
+def steps(passed: RecordingEngine, round: int) -> list[set[str]]:
+    """Return what clients were asked in each exchange of a round that does not only measure."""
+    asked = [[r for r in exchange.values() if r.round == round and not r.measures] for exchange in passed.exchanges]
+    return [{type(verb).__name__ for request in each for verb in request.verbs} for each in asked if each]
+
+
+FOUR = [{"Keys"}, {"Shares"}, {"MaskedTrain", "Keys"}, {"Unmask", "Shares"}]
+
+
+@pytest.mark.integration
+def test_where_the_same_clients_take_part_again_a_round_is_two_exchanges() -> None:
+    plain, _, _ = models("fedavg", rounds=3)
+    secure, passed, _ = models("fedavg", rounds=3, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert [steps(passed, round) for round in (1, 2, 3)] == [FOUR, FOUR[2:], [{"MaskedTrain"}, {"Unmask"}]]
+    keys = [
+        passed.replies[round, 3, kind].answer(KeysReply) for round, kind in ((1, "keys"), (1, "train"), (2, "train"))
+    ]
+    assert len({key for pair in keys for key in (pair.mask, pair.share)}) == 6  # fresh in every round
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("step", ["MaskedTrain", "Unmask"])
+def test_who_is_missing_once_shares_anew_with_all_others(step: str) -> None:
+    """What the others have shared ahead is of no use then, and they begin the next round anew."""
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        return lost([4] if request.round == 1 else [], step)(reply, request)
+
+    def without(reply: Reply, request: Request) -> Reply | Failure:
+        return lost([4] if request.round == 1 and step != "Unmask" else [], "Train")(reply, request)
+
+    plain, _, _ = models("fedavg", without, rounds=3)
+    secure, passed, fed = models("fedavg", change, rounds=3, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert [steps(passed, round) for round in (2, 3)] == [FOUR, [{"MaskedTrain"}, {"Unmask"}]]
+    assert {*fed.events.kinds} == {"dropped"}
+
+
+@pytest.mark.integration
+def test_where_others_take_part_or_clients_choose_anew_nothing_is_asked_ahead() -> None:
+    for method, settings in (("fedavg", {"fraction": 0.7, "clients": 6}), ("ifca", {"groups": 2})):
+        _, passed, _ = models(method, **{**SECURE, **settings})
+        asked = [*steps(passed, 1), *steps(passed, 2)]
+        assert {"MaskedTrain"} in asked
+        assert not [each for each in asked if {"Keys", "MaskedTrain"} <= each or {"Shares", "Unmask"} <= each]
+
+
+@pytest.mark.integration
+def test_a_sum_that_no_honest_clients_can_have_changes_nothing() -> None:
+    """Of one whose shares are wrong the own mask of others is restored wrongly: the sum is random words."""
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        wrong = [
+            UnmaskReply(tuple("00" * 33 for _ in part.shares)) if isinstance(part, UnmaskReply) else part
+            for part in reply.answers
+        ]
+        return replace(reply, answers=tuple(wrong)) if reply.client == 0 else reply
+
+    start, _, _ = models("fedavg", drop=1.0)
+    secure, _, fed = models("fedavg", change, **SECURE)
+    assert apart(secure, start) == 0
+    assert fed.events.kinds["invalid"]["count"] == 2
+    assert "a secure sum is wrong" in fed.events.kinds["invalid"]["example"]
 
 
 @pytest.mark.integration

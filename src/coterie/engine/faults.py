@@ -93,7 +93,8 @@ class SimulatedFaults:
 
     def _fate(self, seed: int, client: ClientId, request: Request) -> str:
         fates = ("drop", self.drop), ("straggle", self.straggle), ("hostile", self.hostile)
-        spared = request.measures or any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs)
+        steps = any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs)
+        spared = request.measures or (steps and not any(isinstance(verb, Train) for verb in request.verbs))
         if spared or not (self.liars or any(chance for _, chance in fates)):
             return ""
         luck = stream(seed, "faults", client, request.round).random(3)

@@ -41,7 +41,7 @@ def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
     if not LEAST <= masking.minimum <= len(sharers):
         return f"a secure sum of {len(sharers)} clients, of at least {masking.minimum}: it takes {LEAST}"
     limits = masking.clip, masking.heaviest, masking.largest
-    if not all(math.isfinite(limit) and limit > 0 for limit in limits):
+    if not all(0 < limit < math.inf for limit in limits) or not 0 <= masking.clip_control < math.inf:
         return "a secure sum without limits, in which numbers could overflow"
     return None
 

@@ -31,6 +31,8 @@ class Shares(Verb):
     """The neighbours' public keys for masks, in order of neighbours."""
     shares: tuple[str, ...]
     """Their public keys for shares."""
+    ahead: bool = False
+    """For the next round: then it goes with `Unmask`, and saves that round an exchange."""
 
     def error_in(self, answer: SharesReply, request: Request, limits: Limits) -> str | None:
         """Check that there is a message of the right length for each neighbour."""
