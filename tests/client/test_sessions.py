@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from coterie.client import Client, DiskStore, LocalData, MemoryStore, Store
+from coterie.client import Client, DiskStore, LocalData, MemoryStore, PrivacyTerms, Store
+from coterie.client.releases import NO_TERMS
 from coterie.client.sessions import OVER, SecureSession
 from coterie.messages import (
     Failure,
@@ -31,6 +32,7 @@ from coterie.messages import (
     wire,
 )
 from coterie.models import initial
+from coterie.privacy import PrivacyLimit
 from coterie.secure import neighbours
 from coterie.training import choose_trainer
 
@@ -38,11 +40,11 @@ SPEC, CLIENTS = ModelSpec("mclr", (4,), 3), (2, 5, 9, 11)
 MODEL = {"model": initial(SPEC, 0)}
 
 
-def client(id: int, store: Store, shift: float = 0.0) -> Client:
+def client(id: int, store: Store, shift: float = 0.0, terms: PrivacyTerms = NO_TERMS) -> Client:
     rng = np.random.default_rng(id)
     x, y = (rng.normal(size=(20, 4)) + shift).astype(np.float32), np.arange(20) % 3
     data = LocalData(x, y, np.arange(12), x, y, np.arange(12, 20), 3, lambda raw: raw)
-    return Client(id, {0: data}, store, choose_trainer("torch", SPEC, "cpu"))
+    return Client(id, {0: data}, store, choose_trainer("torch", SPEC, "cpu"), terms=terms)
 
 
 def request(*verbs: Verb, round: int = 1) -> Request:
@@ -234,6 +236,25 @@ def test_what_a_client_takes_no_part_in() -> None:
     fewer = request(Unmask(CLIENTS, sums.unmask(5, CLIENTS).verbs[0].messages[:2]))  # type: ignore[attr-defined]
     assert "2 messages of 3 neighbours" in reason(five.answer(fewer))
     sums.reply(5, sums.unmask(5, (2, 5, 9)))  # nothing of what was refused counts as answered
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("unprotected", [[], ["train"], ["maskedtrain"], ["evaluate"]])
+def test_with_a_privacy_limit_only_masked_training_needs_permission(unprotected: list[str]) -> None:
+    """All other steps depend on no sample. Whoever tells what it trained also adds it to a sum, and not vice versa."""
+    sums = Sum(dict.fromkeys(CLIENTS, store := MemoryStore()))
+    terms = PrivacyTerms(PrivacyLimit(1.0, 1e-5), frozenset(unprotected))
+    five = sums.clients[5] = client(5, store, terms=terms)
+    assert isinstance(five.answer(request(Keys(), round=2)), Reply)
+    plain = five.answer(request(Train(Plan(Schedule(0.1))), round=2))
+    assert isinstance(plain, Reply) == ("train" in unprotected)
+    sums = Sum(dict.fromkeys(CLIENTS, store := MemoryStore()))
+    five = client(5, store, terms=terms)
+    if "train" in unprotected or "maskedtrain" in unprotected:
+        assert isinstance(five.answer(trained()), Reply)
+        assert isinstance(five.answer(sums.unmask(5, CLIENTS)), Reply)
+    else:
+        assert "maskedtrain is answered without noise" in reason(five.answer(trained()))
 
 
 @pytest.mark.integration

@@ -22,7 +22,7 @@ class Disclosures(Resumable):
             for verb in request.verbs:
                 if verb.is_noised():
                     self.noised[client] = self.noised.get(client, 0) + 1
-                else:
+                elif verb.permissions():
                     name = type(verb).__name__.lower()
                     self.plain[name] = self.plain.get(name, 0) + 1
 

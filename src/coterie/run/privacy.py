@@ -6,7 +6,7 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_network
-from coterie.messages import Guarantee, ModelSpec
+from coterie.messages import VERBS, Guarantee, ModelSpec
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
 from coterie.results.privacy import COUNTS
 from coterie.run.config import Config
@@ -51,9 +51,10 @@ def _of_descriptions(config: Config, fed: Federation, wanted: Guarantee, simulat
     What is not covered is what was asked without noise, but for what simulated clients with a limit refuse; real sites
     may refuse more, each by its own file.
     """
-    told, limited = fed.disclosures, config.privacy.limit is not None
-    answered = [verb for verb in sorted(told.plain) if not limited or verb in config.privacy.unprotected]
-    counted = [] if limited and "train" not in answered else [COUNTS]
+    told, limited, named = fed.disclosures, config.privacy.limit is not None, {*config.privacy.unprotected}
+    permissions = {verb.__name__.lower(): verb.permissions() for verb in VERBS}
+    answered = [verb for verb in sorted(told.plain) if not limited or named & {*permissions[verb]}]
+    counted = [] if limited and "train" not in named else [COUNTS]
     noise = gaussian_sigma(wanted.epsilon, wanted.delta)
     return {
         "what": "what clients tell to describe themselves",

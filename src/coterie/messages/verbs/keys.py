@@ -36,6 +36,11 @@ class Keys(Verb):
         """Return the digits of both keys."""
         return 4 * KEY_BYTES
 
+    @classmethod
+    def permissions(cls) -> tuple[str, ...]:
+        """Name none: the answer depends on no sample."""
+        return ()
+
     def restricted(self) -> dict[str, Any]:
         """Return nothing: keys tell nothing of samples, whatever round they are for."""
         return {}

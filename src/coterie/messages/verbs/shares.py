@@ -45,6 +45,11 @@ class Shares(Verb):
         """Return the digits of all messages, and what stands between them."""
         return (2 * MESSAGE_BYTES + 8) * len(self.masks)
 
+    @classmethod
+    def permissions(cls) -> tuple[str, ...]:
+        """Name none: the answer depends on no sample."""
+        return ()
+
     def restricted(self) -> dict[str, Any]:
         """Return nothing: who takes part, and their keys, are of a round only."""
         return {}
