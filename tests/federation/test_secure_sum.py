@@ -13,6 +13,7 @@ pytest.importorskip("cryptography")
 import coterie
 from coterie.errors import CoterieError
 from coterie.federation.loop import rounds
+from coterie.federation.private_mean import PrivateTraining
 from coterie.messages import ClientId, Failure, KeysReply, MaskedReply, Params, Reply, Request, TrainReply, UnmaskReply
 from coterie.run.progress import Progress
 from coterie.testing import RecordingEngine, needs_nothing_but_messages, outcome, small_federation, small_run
@@ -219,6 +220,45 @@ def test_what_clients_send_is_new_in_every_run_and_the_result_is_not(tmp_path: P
     assert outcome(runs[0]) == outcome(runs[1])
 
 
+PRIVATE: dict[str, Any] = {"fraction": 1.0, "dp_training": "epsilon=8,delta=1e-4,clip=0.5,min_group=4"}
+
+
+@pytest.mark.integration
+def test_private_models_are_those_without_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients cut and count alike, and the server adds the same noise, where all of δ is for it."""
+    pytest.importorskip("dp_accounting")
+    monkeypatch.setattr("coterie.federation.private_mean.MISSED", 0.0)
+    plain, _, _ = models("fedavg", **PRIVATE)
+    secure, _, fed = models("fedavg", **PRIVATE, **SECURE)
+    assert fed.events.kinds["clipped"]["count"] == 2
+    assert apart(secure, plain) < 2e-5
+
+
+@pytest.mark.integration
+def test_the_noise_of_a_private_secure_sum() -> None:
+    """Of updates that are 0, the model moves by N(0, (z S / q n)²) in each number."""
+    pytest.importorskip("dp_accounting")
+    settings: dict[str, Any] = {**PRIVATE, "lr": 1e-30, "rounds": 1}
+    secure, _, fed = models("fedavg", **settings, **SECURE)
+    start, _, _ = models("fedavg", rounds=1, drop=1.0)
+    private = fed.settings.private_training
+    assert private is not None
+    moved = np.concatenate([(secure[0][name] - start[0][name]).ravel() for name in start[0]])
+    expected = private.noise * 0.5 / len(fed.trainable)
+    assert moved.std() == pytest.approx(expected, rel=4 / np.sqrt(2 * moved.size))
+    assert abs(moved.mean()) < 4 * expected / np.sqrt(moved.size)
+    assert private.noise_delta == pytest.approx(0.99e-4)
+
+
+def test_private_secure_sums_that_might_not_be_there_are_refused() -> None:
+    """Of 100 clients by coins of 0.1 fewer than five take part in one round of 50."""
+    private = PrivateTraining(8.0, 1e-4, 1.0, 1.0, 0.1, min_group=10, least=5, rounds=10)
+    assert "raise fraction" in str(private.error_in_sizes([100]))
+    assert private.error_in_sizes([1000]) is None
+    assert replace(private, least=0).error_in_sizes([100]) is None
+    assert replace(private, rate=1.0).error_in_sizes([11, 10]) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -231,6 +271,9 @@ def test_what_clients_send_is_new_in_every_run_and_the_result_is_not(tmp_path: P
         ({"algorithm": "fedavg", "oversample": 0.5}, "oversample leaves out clients"),
         ({"algorithm": "fedavg", "liars": 1, "hostile_kind": "flip"}, "'flip' is not played under masks"),
         ({"algorithm": "fedavg", "secure_min": 2}, "secure_min = 2"),
+        ({"algorithm": "ifca", **PRIVATE}, "clients choose groups, of which any may be too small"),
+        ({"algorithm": "fedavg", **PRIVATE, "drop": 0.1}, "count on clients that answer"),
+        ({"algorithm": "fedavg", **PRIVATE, "secure_clip": 2.0}, "its clip that of secure_clip"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], why: str) -> None:

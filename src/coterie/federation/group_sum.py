@@ -102,8 +102,11 @@ class GroupSum:
         """The order of the numbers in the sum."""
         return self.masked.layout(self.request, self.template, frozen_part(self.request.spec, self.request.seed))
 
-    def mean(self, total: Words) -> GroupMean:
-        """Return what a sum without masks says; refuse one that can't be."""
+    def mean(self, total: Words, exact: bool = False) -> GroupMean:
+        """Return what a sum without masks says; refuse one that can't be.
+
+        Models are rounded to their own types, unless they are to be `exact`.
+        """
         masking, layout, m = self.masked.masking, self.layout, len(self.survivors)
         n, counted, learnt = len(masking.clients), size(layout.counted), size(layout.learnt)
         tally = Tally(*decode(total.wide[counted:], np.array(TALLY_BOUNDS), n).tolist())
@@ -116,12 +119,12 @@ class GroupSum:
             update *= tally.normaliser * masking.heaviest * tally.learnt * masking.largest / weight**2
         statistics = decode(total.wide[:counted], LARGEST_STATISTIC, n) / tally.weight
         control = decode(total.narrow[learnt:], masking.clip_control or 1.0, n) / m
-        params = self._moved(unflat(update, layout.learnt) | unflat(statistics, layout.counted))
+        params = self._moved(unflat(update, layout.learnt) | unflat(statistics, layout.counted), exact)
         change = {name: np.asarray(v, self.template[name].dtype) for name, v in unflat(control, layout.control).items()}
         weight, cut = tally.weight * masking.heaviest, round(tally.cut)
         return GroupMean(weight, tally.steps / m, max(tally.loss / m, 0.0), cut, params, frozen(change))
 
-    def _moved(self, mean: Mapping[str, Floats]) -> Params:
+    def _moved(self, mean: Mapping[str, Floats], exact: bool) -> Params:
         """Return the reference of a group's updates moved by their mean; variances stay above 0, and counters whole."""
         reference = self.masked.reference(self.request, self.template)
 
@@ -132,7 +135,7 @@ class GroupSum:
             moved = start.astype(np.float64) + mean[name]
             if name.endswith(STATISTICS) and not name.endswith(STATISTICS[0]):
                 moved = np.maximum(moved, 0.0)
-            return np.asarray(moved if start.dtype.kind == "f" else np.rint(moved), start.dtype)
+            return moved if exact else np.asarray(moved if start.dtype.kind == "f" else np.rint(moved), start.dtype)
 
         return frozen({name: np.array(value(name)) for name in self.sending.sent(self.template)})
 

@@ -161,7 +161,7 @@ def _unmasked(
             secrets.graph, secrets.public_keys, secrets.context, {*group.survivors}, revealed, sizes
         )
         group.total.add(masks, -1)
-        return group.mean(group.total)
+        return group.mean(group.total, exact=fed.settings.private_training is not None)
     except TooFewShares as reason:
         fed.note(-1, TOO_FEW, f"a secure sum stays masked ({reason}): the group keeps its model")
     except ImpossibleSum as reason:

@@ -1,5 +1,6 @@
 """What a run may say of differential privacy: from what clients were asked."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -28,8 +29,9 @@ def private_training(config: Config, spec: ModelSpec) -> PrivateTraining | None:
         config.training.rounds,
     )
     assert rate is not None  # which `coterie.run.validation` has seen to
-    noise = _least_noise(options["epsilon"], options["delta"], rounds, rate)
-    return PrivateTraining(**options, noise=noise, rate=rate)
+    least = config.aggregation.secure_min if config.aggregation.secure else 0
+    private = PrivateTraining(**options, noise=0.0, rate=rate, least=least, rounds=rounds)
+    return replace(private, noise=_least_noise(private.epsilon, private.noise_delta, rounds, rate))
 
 
 @cache
@@ -71,14 +73,15 @@ def _of_descriptions(config: Config, fed: Federation, wanted: Guarantee, simulat
 def _of_models(fed: Federation, method: Algorithm, private: PrivateTraining, simulated: bool) -> dict[str, Any]:
     """Say how private models are, given the groups: these are formed of clients as they are."""
     rounds, groups = fed.settings.rounds, [] if method.groups() is None else ["who is in which group"]
+    sent = "what clients send to the server" if fed.settings.secure is None else "sums of groups, which the server sees"
     return {
         "what": "models",
         "unit": "client",
-        "epsilon": epsilon_of([Release("models", private.noise, rounds, private.rate)], private.delta, COARSE),
+        "epsilon": epsilon_of([Release("models", private.noise, rounds, private.rate)], private.noise_delta, COARSE),
         "delta": private.delta,
         "releases": rounds,
         "mechanism": f"Gaussian noise of {private.noise:.3g} times the clip {private.clip:g} on the sum of each "
         f"group's updates, of clients drawn by coins of {private.rate:g}",
         "simulated": simulated,
-        "not_covered": ["what clients send to the server", "losses and accuracies", "who took part", *groups],
+        "not_covered": [sent, "losses and accuracies", "who took part", *groups],
     }
