@@ -43,6 +43,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
         site.max_federations,
         site.most,
         frozenset(site.unprotected),
+        frozenset(site.peers),
     )
 
 

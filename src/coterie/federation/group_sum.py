@@ -76,11 +76,6 @@ class GroupSum:
     survivors: list[ClientId] = field(default_factory=list)
     """Whose masked inputs are in the total (U3)."""
 
-    @property
-    def clients(self) -> list[ClientId]:
-        """Who is left of it so far."""
-        return self.survivors or [*(self.secrets.messages or self.secrets.keys)]
-
     @cached_property
     def template(self) -> Params:
         """The shapes of the network, and its start."""

@@ -12,7 +12,7 @@ round with them: that round has two then, if exactly the same clients are in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -55,15 +55,16 @@ def sends_update(request: Request) -> bool:
 def secure_replies(fed: Federation, requests: Mapping[ClientId, Request], how: SecureOptions) -> Iterator[Reply]:
     """Have clients train what they are asked to, and yield the means of their groups in their names."""
     groups, heard = advertise_keys(fed, requests)
-    share_keys(fed, _large(fed, [group for group in groups if not group.secrets.messages], how.minimum))
-    ready = [group for group in groups if group.secrets.messages]
-    for group in _large(fed, ready, how.minimum, "have shared secrets"):
+    there = _large(fed, groups, how.minimum, "are there", lambda group: len(group.secrets.keys))
+    share_keys(fed, [group for group in there if not group.secrets.messages])
+    ready = _large(fed, there, how.minimum, "have shared secrets", lambda group: len(group.secrets.messages))
+    for group in ready:
         clients, heaviest = [*group.secrets.messages], fed.aggregator.heaviest()
         group.masking = limits(clients, fed.samples, heaviest, group.sending.plan, how)
-    collect_masked_inputs(fed, [group for group in ready if group.masking])
+    collect_masked_inputs(fed, ready)
     answers: dict[ClientId, TrainReply] = {}
-    begun = [group for group in ready if group.survivors]
-    for means in unmask(fed, _large(fed, begun, how.minimum, "have sent what they trained")):
+    begun = _large(fed, ready, how.minimum, "have sent what they trained", lambda group: len(group.survivors))
+    for means in unmask(fed, begun):
         answers |= means
     for client, answer in sorted(answers.items()):
         yield _in_the_name_of(client, requests[client], heard.get(client, ()), answer)
@@ -185,12 +186,13 @@ def _answers(fed: Federation, group: GroupSum, mean: GroupMean) -> dict[ClientId
     }
 
 
-def _large(fed: Federation, groups: list[GroupSum], least: int, did: str = "are there") -> list[GroupSum]:
+def _large(
+    fed: Federation, groups: Sequence[GroupSum], least: int, did: str, count: Callable[[GroupSum], int]
+) -> list[GroupSum]:
     """Return the groups of which enough clients are left; note the others, which keep their models."""
     large = []
     for group in groups:
-        left = len(group.clients)
-        if left >= least:
+        if (left := count(group)) >= least:
             large.append(group)
         else:
             clients = f"{left} client{'s' * (left != 1)} of a group {did}"

@@ -49,7 +49,11 @@ class SharedSecrets:
     def question(self, client: ClientId, ahead: bool = False) -> Shares:
         """Return what lets a client share its secrets: the keys of its neighbours."""
         near = [self.keys[j] for j in self.graph[client]]
-        return Shares(tuple(self.keys), tuple(k.mask for k in near), tuple(k.share for k in near), ahead)
+        masks, shares = (tuple(getattr(keys, name) for keys in near) for name in ("mask", "share"))
+        if not any(keys.signature for keys in near):
+            return Shares(tuple(self.keys), masks, shares, ahead)
+        signers, signatures = (tuple(getattr(keys, name) or "" for keys in near) for name in ("signer", "signature"))
+        return Shares(tuple(self.keys), masks, shares, ahead, signers, signatures)
 
     def note(self, client: ClientId, answer: SharesReply) -> None:
         """Take what a client sends its neighbours."""

@@ -12,4 +12,7 @@ def answer(handler: RequestHandler, verb: Keys) -> KeysReply:
     if session.answers:
         raise Withheld(f"in round {session.round} of secure sums this client has sent its input: no keys are made anew")
     session.me, keys = advertise_keys(handler.id, f"{handler.request.seed} {session.round}")
-    return KeysReply(keys.mask.hex(), keys.share.hex())
+    if handler.peers is None:
+        return KeysReply(keys.mask.hex(), keys.share.hex())
+    by = handler.peers.sign(session.me.context, handler.id, keys)
+    return KeysReply(keys.mask.hex(), keys.share.hex(), by.signer, by.signature)

@@ -1,5 +1,6 @@
 """Shares: step 1 of a secure sum."""
 
+from coterie.client.peers import SignedKeys
 from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Shares, SharesReply
@@ -19,8 +20,13 @@ def answer(handler: RequestHandler, verb: Shares) -> SharesReply:
         keys = [PublicKeys(*map(bytes.fromhex, both)) for both in zip(verb.masks, verb.shares, strict=True)]
         if len(near) != len(keys) or len({*keys}) != len(keys):
             raise Withheld("the keys are not those of this client's neighbours")
+        if handler.peers is not None:
+            by = zip(keys, verb.signers or (), verb.signatures or (), strict=True)
+            told = {j: SignedKeys(*each) for j, each in zip(near, by, strict=True)}
+            if error := handler.peers.error_in(session.secrets.context, told):
+                raise Withheld(error)
         session.me, messages = share_keys(session.secrets, dict(zip(near, keys, strict=True)))
-    except ValueError:  # no digits, too few of them, or a point that leads to a known secret
+    except ValueError:  # no digits, too few of them, a point that leads to a known secret, or no signatures
         raise Withheld("what should be the keys of this client's neighbours are none") from None
     session.clients = clients
     return SharesReply(tuple(message.hex() for message in messages.values()))

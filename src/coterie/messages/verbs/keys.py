@@ -1,10 +1,11 @@
 """Keys: step 0 of a secure sum (AdvertiseKeys)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import Limits, error_in_hex
+from coterie.messages.params import SENT_IF_SET
 
 KEY_BYTES = 32
 
@@ -17,6 +18,9 @@ class KeysReply(Answer):
 
     mask: str
     share: str
+    signer: str | None = field(default=None, metadata=SENT_IF_SET)
+    """The identity that signs them, where clients have one, as sites have."""
+    signature: str | None = field(default=None, metadata=SENT_IF_SET)
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,18 @@ class Keys(Verb):
     """For the next round: then it goes with `MaskedTrain`, and saves that round an exchange."""
 
     def error_in(self, answer: KeysReply, request: Request, limits: Limits) -> str | None:
-        """Check the length of both keys."""
-        return error_in_hex("mask", answer.mask, KEY_BYTES) or error_in_hex("share", answer.share, KEY_BYTES)
+        """Check the length of both keys, and of a signature; only other clients can judge who signed."""
+        return (
+            error_in_hex("mask", answer.mask, KEY_BYTES)
+            or error_in_hex("share", answer.share, KEY_BYTES)
+            or (answer.signer is not None and error_in_hex("signer", answer.signer, KEY_BYTES))
+            or (answer.signature is not None and error_in_hex("signature", answer.signature, 2 * KEY_BYTES))
+            or None
+        )
 
     def largest_answer(self, request: Request, limits: Limits) -> int:
-        """Return the digits of both keys."""
-        return 4 * KEY_BYTES
+        """Return the digits of both keys, of an identity and of a signature."""
+        return 10 * KEY_BYTES
 
     @classmethod
     def permissions(cls) -> tuple[str, ...]:
