@@ -8,12 +8,14 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from coterie.client import Client, DiskStore, LocalData, MemoryStore, Store
-from coterie.client.sessions import OVER
+from coterie.client import Client, DiskStore, LocalData, MemoryStore, PrivacyTerms, Store
+from coterie.client.releases import NO_TERMS
+from coterie.client.sessions import OVER, SecureSession
 from coterie.messages import (
     Failure,
     Keys,
     KeysReply,
+    Losses,
     MaskedTrain,
     Masking,
     ModelSpec,
@@ -30,6 +32,7 @@ from coterie.messages import (
     wire,
 )
 from coterie.models import initial
+from coterie.privacy import PrivacyLimit
 from coterie.secure import neighbours
 from coterie.training import choose_trainer
 
@@ -37,11 +40,11 @@ SPEC, CLIENTS = ModelSpec("mclr", (4,), 3), (2, 5, 9, 11)
 MODEL = {"model": initial(SPEC, 0)}
 
 
-def client(id: int, store: Store, shift: float = 0.0) -> Client:
+def client(id: int, store: Store, shift: float = 0.0, terms: PrivacyTerms = NO_TERMS) -> Client:
     rng = np.random.default_rng(id)
     x, y = (rng.normal(size=(20, 4)) + shift).astype(np.float32), np.arange(20) % 3
     data = LocalData(x, y, np.arange(12), x, y, np.arange(12, 20), 3, lambda raw: raw)
-    return Client(id, {0: data}, store, choose_trainer("torch", SPEC, "cpu"))
+    return Client(id, {0: data}, store, choose_trainer("torch", SPEC, "cpu"), terms=terms)
 
 
 def request(*verbs: Verb, round: int = 1) -> Request:
@@ -136,6 +139,73 @@ def test_after_the_last_step_no_secret_is_left(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "9" / "9").glob("*.session")] == ["3.session"]
 
 
+def ahead(sums: Sum, i: int, keys: dict[int, KeysReply]) -> Request:
+    near = [keys[j] for j in sums.graph[i]]
+    shares = Shares(CLIENTS, tuple(k.mask for k in near), tuple(k.share for k in near), ahead=True)
+    return request(*sums.unmask(i, CLIENTS).verbs, shares)
+
+
+@pytest.mark.integration
+def test_the_next_round_begins_where_this_one_ends(stores: dict[int, Store]) -> None:
+    """Keys come with the input, shares with the last step; of what was for this round, no secret is left then."""
+    sums, five = Sum(stores), client(5, stores[5])
+    inputs = request(*trained().verbs, Keys(ahead=True))
+    keys = {i: sums.reply(i, inputs).answer(KeysReply) for i in CLIENTS}
+    assert isinstance(five.answer(inputs), Reply)  # the same again, by another process
+    first = {i: sums.reply(i, ahead(sums, i, keys)) for i in CLIENTS}
+    assert wire.encode(client(5, stores[5], shift=3.0).answer(ahead(sums, 5, keys))) == wire.encode(first[5])
+    session = SecureSession.unpack(1, stores[5].sessions.load(5))
+    assert session.me is None
+    assert session.ahead is not None
+    assert session.ahead.secrets.mask_key not in (b"", session.ahead.secrets.share_key)
+    assert "other inputs" in reason(five.answer(sums.unmask(5, CLIENTS)))
+    again = replace(trained(), round=2)
+    masked = {i: sums.reply(i, again) for i in CLIENTS}
+    assert wire.encode(client(5, stores[5], shift=3.0).answer(again)) == wire.encode(masked[5])
+    messages = {i: first[i].answer(SharesReply).messages for i in CLIENTS}
+    last = Unmask(CLIENTS, tuple(messages[j][sums.graph[j].index(5)] for j in sums.graph[5]))
+    assert len(sums.reply(5, request(last, round=2)).answer(UnmaskReply).shares) == 4
+    assert "no keys are made anew" in reason(five.answer(request(Keys(), round=2)))
+    assert "is over" in reason(five.answer(trained()))
+
+
+@pytest.mark.integration
+def test_before_its_input_is_sent_a_client_begins_anew_and_not_after(stores: dict[int, Store]) -> None:
+    sums, five = Sum(stores), client(5, stores[5])
+    keys = {i: sums.reply(i, request(*trained().verbs, Keys(ahead=True))).answer(KeysReply) for i in CLIENTS}
+    sums.reply(5, ahead(sums, 5, keys))
+    old = SecureSession.unpack(1, stores[5].sessions.load(5)).ahead
+    assert old is not None
+    near = [keys[j] for j in sums.graph[5]]
+    other = Shares(CLIENTS, tuple(k.mask for k in near), tuple(k.share for k in near))
+    assert "this is done once" in reason(five.answer(request(other, round=2)))
+    sums.reply(5, request(Keys(), round=2))
+    new = SecureSession.unpack(2, stores[5].sessions.load(5))
+    assert new.secrets.mask_key != old.secrets.mask_key
+    assert new.clients == ()
+    assert old.secrets.mask_key.hex().encode() not in stores[5].sessions.load(5)
+    sums.reply(5, request(other, round=2))
+    sums.reply(5, replace(trained(), round=2))
+    assert "other inputs" in reason(five.answer(request(Keys(), Losses(("own",)), round=2)))
+
+
+@pytest.mark.integration
+def test_steps_ahead_go_with_certain_steps_only() -> None:
+    sums = Sum(dict.fromkeys(CLIENTS, MemoryStore()))
+    shares = replace(sums.shares[5].verbs[0], ahead=True)  # type: ignore[type-var]
+    for asked in (
+        request(Keys(ahead=True)),
+        request(shares),
+        request(*trained().verbs, shares),
+        request(*trained().verbs, Keys(ahead=True), Keys(ahead=True)),
+        request(*sums.unmask(5, CLIENTS).verbs, Keys(ahead=True)),
+    ):
+        assert "Keys go with MaskedTrain" in reason(sums.clients[5].answer(asked))
+    sums.reply(5, trained())
+    unasked = request(*sums.unmask(5, CLIENTS).verbs, shares)
+    assert "no keys" in reason(sums.clients[5].answer(unasked))
+
+
 @pytest.mark.integration
 def test_what_a_client_takes_no_part_in() -> None:
     sums = Sum(dict.fromkeys(CLIENTS, MemoryStore()))
@@ -153,6 +223,7 @@ def test_what_a_client_takes_no_part_in() -> None:
         ({"minimum": 5}, "it takes 3"),
         ({"clip": float("inf")}, "without limits"),
         ({"heaviest": 0.0}, "without limits"),
+        ({"clip_control": float("nan")}, "without limits"),
     ):
         assert why in reason(five.answer(trained(**changed))), changed
     sums.reply(5, trained())
@@ -168,6 +239,25 @@ def test_what_a_client_takes_no_part_in() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("unprotected", [[], ["train"], ["maskedtrain"], ["evaluate"]])
+def test_with_a_privacy_limit_only_masked_training_needs_permission(unprotected: list[str]) -> None:
+    """All other steps depend on no sample. Whoever tells what it trained also adds it to a sum, and not vice versa."""
+    sums = Sum(dict.fromkeys(CLIENTS, store := MemoryStore()))
+    terms = PrivacyTerms(PrivacyLimit(1.0, 1e-5), frozenset(unprotected))
+    five = sums.clients[5] = client(5, store, terms=terms)
+    assert isinstance(five.answer(request(Keys(), round=2)), Reply)
+    plain = five.answer(request(Train(Plan(Schedule(0.1))), round=2))
+    assert isinstance(plain, Reply) == ("train" in unprotected)
+    sums = Sum(dict.fromkeys(CLIENTS, store := MemoryStore()))
+    five = client(5, store, terms=terms)
+    if "train" in unprotected or "maskedtrain" in unprotected:
+        assert isinstance(five.answer(trained()), Reply)
+        assert isinstance(five.answer(sums.unmask(5, CLIENTS)), Reply)
+    else:
+        assert "maskedtrain is answered without noise" in reason(five.answer(trained()))
+
+
+@pytest.mark.integration
 def test_keys_that_are_not_the_neighbours_are_refused() -> None:
     store = MemoryStore()
     five = client(5, store)
@@ -180,3 +270,5 @@ def test_keys_that_are_not_the_neighbours_are_refused() -> None:
         assert "it takes 3" in reason(five.answer(request(Shares(clients, given, given))))
     assert "neighbours" in reason(five.answer(request(Shares(CLIENTS, masks[:2], shares[:2]))))
     assert "neighbours" in reason(five.answer(request(Shares(CLIENTS, (masks[0],) * 3, (shares[0],) * 3))))
+    for no_key in ("xy", "00", "00" * 32):  # no digits, too few, the point that leads to a known secret
+        assert "are none" in reason(five.answer(request(Shares(CLIENTS, (no_key, *masks[1:]), shares))))

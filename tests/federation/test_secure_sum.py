@@ -1,6 +1,7 @@
 """Secure sums inside groups: methods get the means that they would have got, whoever drops out when."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ pytest.importorskip("cryptography")
 import coterie
 from coterie.errors import CoterieError
 from coterie.federation.loop import rounds
-from coterie.messages import ClientId, Failure, MaskedReply, Params, Reply, Request, TrainReply
+from coterie.federation.private_mean import PrivateTraining
+from coterie.messages import ClientId, Failure, KeysReply, MaskedReply, Params, Reply, Request, TrainReply, UnmaskReply
 from coterie.run.progress import Progress
 from coterie.testing import RecordingEngine, needs_nothing_but_messages, outcome, small_federation, small_run
 
@@ -56,14 +58,15 @@ def apart(a: list[Params], b: list[Params]) -> float:
         ("scaffold", {}),
         ("mr-mtl", {}),
         ("ditto", {}),
-        ("pacfl", {"groups": 1}),
+        ("pacfl", {"dataset": "digits-rotated", "partition": None, "partition_options": {}, "groups": 2, "clients": 8}),
+        ("lg-fedavg", {}),
         ("fedbabu", {"algorithm_options": {"tune_epochs": 1}}),
     ],
 )
 def test_models_are_those_without_masks(method: str, settings: dict[str, Any]) -> None:
     """To within rounding; of clients with other numbers of samples, and so of steps."""
     plain, _, fed = models(method, **settings)
-    assert len({*fed.samples.values()}) > 3
+    assert len({*fed.samples.values()}) > 3 or method == "pacfl"
     start, _, _ = models(method, **settings, drop=1.0)
     secure, passed, _ = models(method, **settings, **SECURE)
     assert apart(secure, plain) < 2e-5
@@ -121,6 +124,72 @@ def test_with_too_few_a_group_keeps_its_model_and_nothing_is_unmasked(step: str)
     assert fed.training.mean_loss is None
 
 
+def steps(passed: RecordingEngine, round: int) -> list[set[str]]:
+    """Return what clients were asked in each exchange of a round that does not only measure."""
+    asked = [[r for r in exchange.values() if r.round == round and not r.measures] for exchange in passed.exchanges]
+    return [{type(verb).__name__ for request in each for verb in request.verbs} for each in asked if each]
+
+
+FOUR = [{"Keys"}, {"Shares"}, {"MaskedTrain", "Keys"}, {"Unmask", "Shares"}]
+
+
+@pytest.mark.integration
+def test_where_the_same_clients_take_part_again_a_round_is_two_exchanges() -> None:
+    plain, _, _ = models("fedavg", rounds=3)
+    secure, passed, _ = models("fedavg", rounds=3, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert [steps(passed, round) for round in (1, 2, 3)] == [FOUR, FOUR[2:], [{"MaskedTrain"}, {"Unmask"}]]
+    keys = [
+        passed.replies[round, 3, kind].answer(KeysReply) for round, kind in ((1, "keys"), (1, "train"), (2, "train"))
+    ]
+    assert len({key for pair in keys for key in (pair.mask, pair.share)}) == 6  # fresh in every round
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("step", ["MaskedTrain", "Unmask"])
+def test_who_is_missing_once_shares_anew_with_all_others(step: str) -> None:
+    """What the others have shared ahead is of no use then, and they begin the next round anew."""
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        return lost([4] if request.round == 1 else [], step)(reply, request)
+
+    def without(reply: Reply, request: Request) -> Reply | Failure:
+        return lost([4] if request.round == 1 and step != "Unmask" else [], "Train")(reply, request)
+
+    plain, _, _ = models("fedavg", without, rounds=3)
+    secure, passed, fed = models("fedavg", change, rounds=3, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert [steps(passed, round) for round in (2, 3)] == [FOUR, [{"MaskedTrain"}, {"Unmask"}]]
+    assert {*fed.events.kinds} == {"dropped"}
+
+
+@pytest.mark.integration
+def test_where_others_take_part_or_clients_choose_anew_nothing_is_asked_ahead() -> None:
+    for method, settings in (("fedavg", {"fraction": 0.7, "clients": 6}), ("ifca", {"groups": 2})):
+        _, passed, _ = models(method, **{**SECURE, **settings})
+        asked = [*steps(passed, 1), *steps(passed, 2)]
+        assert {"MaskedTrain"} in asked
+        assert not [each for each in asked if {"Keys", "MaskedTrain"} <= each or {"Shares", "Unmask"} <= each]
+
+
+@pytest.mark.integration
+def test_a_sum_that_no_honest_clients_can_have_changes_nothing() -> None:
+    """Of one whose shares are wrong the own mask of others is restored wrongly: the sum is random words."""
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        wrong = [
+            UnmaskReply(tuple("00" * 33 for _ in part.shares)) if isinstance(part, UnmaskReply) else part
+            for part in reply.answers
+        ]
+        return replace(reply, answers=tuple(wrong)) if reply.client == 0 else reply
+
+    start, _, _ = models("fedavg", drop=1.0)
+    secure, _, fed = models("fedavg", change, **SECURE)
+    assert apart(secure, start) == 0
+    assert fed.events.kinds["invalid"]["count"] == 2
+    assert "a secure sum is wrong" in fed.events.kinds["invalid"]["example"]
+
+
 @pytest.mark.integration
 def test_groups_are_of_those_who_chose_the_same_model() -> None:
     """Each group of IFCA has a sum of its own; one that is too small keeps its model."""
@@ -151,6 +220,45 @@ def test_what_clients_send_is_new_in_every_run_and_the_result_is_not(tmp_path: P
     assert outcome(runs[0]) == outcome(runs[1])
 
 
+PRIVATE: dict[str, Any] = {"fraction": 1.0, "dp_training": "epsilon=8,delta=1e-4,clip=0.5,min_group=4"}
+
+
+@pytest.mark.integration
+def test_private_models_are_those_without_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients cut and count alike, and the server adds the same noise, where all of δ is for it."""
+    pytest.importorskip("dp_accounting")
+    monkeypatch.setattr("coterie.federation.private_mean.MISSED", 0.0)
+    plain, _, _ = models("fedavg", **PRIVATE)
+    secure, _, fed = models("fedavg", **PRIVATE, **SECURE)
+    assert fed.events.kinds["clipped"]["count"] == 2
+    assert apart(secure, plain) < 2e-5
+
+
+@pytest.mark.integration
+def test_the_noise_of_a_private_secure_sum() -> None:
+    """Of updates that are 0, the model moves by N(0, (z S / q n)²) in each number."""
+    pytest.importorskip("dp_accounting")
+    settings: dict[str, Any] = {**PRIVATE, "lr": 1e-30, "rounds": 1}
+    secure, _, fed = models("fedavg", **settings, **SECURE)
+    start, _, _ = models("fedavg", rounds=1, drop=1.0)
+    private = fed.settings.private_training
+    assert private is not None
+    moved = np.concatenate([(secure[0][name] - start[0][name]).ravel() for name in start[0]])
+    expected = private.noise * 0.5 / len(fed.trainable)
+    assert moved.std() == pytest.approx(expected, rel=4 / np.sqrt(2 * moved.size))
+    assert abs(moved.mean()) < 4 * expected / np.sqrt(moved.size)
+    assert private.noise_delta == pytest.approx(0.99e-4)
+
+
+def test_private_secure_sums_that_might_not_be_there_are_refused() -> None:
+    """Of 100 clients by coins of 0.1 fewer than five take part in one round of 50."""
+    private = PrivateTraining(8.0, 1e-4, 1.0, 1.0, 0.1, min_group=10, least=5, rounds=10)
+    assert "raise fraction" in str(private.error_in_sizes([100]))
+    assert private.error_in_sizes([1000]) is None
+    assert replace(private, least=0).error_in_sizes([100]) is None
+    assert replace(private, rate=1.0).error_in_sizes([11, 10]) is None
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -163,6 +271,9 @@ def test_what_clients_send_is_new_in_every_run_and_the_result_is_not(tmp_path: P
         ({"algorithm": "fedavg", "oversample": 0.5}, "oversample leaves out clients"),
         ({"algorithm": "fedavg", "liars": 1, "hostile_kind": "flip"}, "'flip' is not played under masks"),
         ({"algorithm": "fedavg", "secure_min": 2}, "secure_min = 2"),
+        ({"algorithm": "ifca", **PRIVATE}, "clients choose groups, of which any may be too small"),
+        ({"algorithm": "fedavg", **PRIVATE, "drop": 0.1}, "count on clients that answer"),
+        ({"algorithm": "fedavg", **PRIVATE, "secure_clip": 2.0}, "its clip that of secure_clip"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], why: str) -> None:

@@ -86,11 +86,14 @@ class LGFedAvg(PartlyShared):
         return Trained(fed.replies(self.requests(fed, clients, verb)))
 
     def requests(self, fed: Federation, clients: Sequence[ClientId], verb: Train) -> dict[ClientId, Request]:
-        """Return what lets clients train what they would receive now."""
-        requests = {}
+        """Return what lets clients train what they would receive now; those that receive the same get one request."""
+        requests: dict[ClientId, Request] = {}
+        made: dict[tuple[str, ...], Request] = {}
         for client in clients:
             _, start, models = as_request(self.model_for(client))
-            requests[client] = fed.request(replace(verb, start=start), models=models)
+            if start not in made:
+                made[start] = fed.request(replace(verb, start=start), models=models)
+            requests[client] = made[start]
         return requests
 
     def model_for(self, client: ClientId) -> ServedModel:

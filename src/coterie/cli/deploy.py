@@ -48,6 +48,21 @@ def check(
         typer.echo(one_line(line))
 
 
+@deploy.command(short_help="Print the identity that other sites list as their peer.")
+def identity(site: Annotated[Path, typer.Argument(metavar="SITE", hidden=True)]) -> None:
+    """Print the identity by which other sites know this one in secure sums; it is made if there is none yet.
+
+    Send it to them by a way that the server has no hand in, for 'peers' in their site.toml.
+
+    SITE: The site's file, site.toml.
+    """
+    from coterie.deploy.terms import read_site
+    from coterie.engine.flower.identity import identity_secret, secret_of
+    from coterie.secure.signatures import identity_of
+
+    typer.echo(identity_of(identity_secret(secret_of(Path(read_site(site).state)))))
+
+
 @deploy.command(short_help="Take part as a site.")
 def join(
     site: Annotated[Path, typer.Argument(metavar="SITE", hidden=True)],

@@ -3,6 +3,7 @@
 from coterie.client.client import Client, answer_together
 from coterie.client.data import LocalData
 from coterie.client.packed_store import PackedStore, states_in
+from coterie.client.peers import Peers
 from coterie.client.policy import Policy
 from coterie.client.protection import UNPROTECTED, Protection
 from coterie.client.releases import PrivacyTerms
@@ -17,6 +18,7 @@ __all__ = [
     "LocalData",
     "MemoryStore",
     "PackedStore",
+    "Peers",
     "Policy",
     "PrivacyTerms",
     "Protection",

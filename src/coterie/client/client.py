@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from coterie.client.data import LocalData
+from coterie.client.peers import Peers
 from coterie.client.protection import UNPROTECTED, Protection, Withheld
 from coterie.client.releases import NO_TERMS, PrivacyTerms
 from coterie.client.request_handler import RequestHandler
@@ -28,9 +29,13 @@ class Client:
         trainer: Trainer,
         protection: Protection = UNPROTECTED,
         terms: PrivacyTerms = NO_TERMS,
+        peers: Peers | None = None,
     ) -> None:
-        """`data` are its samples by the round from which it has them: from 0 on, and after each drift."""
-        self.id, self.protection, self.terms = id, protection, terms
+        """`data` are its samples by the round from which it has them: from 0 on, and after each drift.
+
+        `peers` are by whom it knows other clients in secure sums; None: by what the server says, as in simulations.
+        """
+        self.id, self.protection, self.terms, self.peers = id, protection, terms, peers
         self._data, self._store, self._trainer = data, store, trainer
 
     def data_at(self, round: int) -> LocalData:
@@ -45,14 +50,15 @@ class Client:
         """Answer as `answer` does, but yield each training and sketch that it takes, and be sent its outcome."""
         try:
             session = opened(self._store.sessions, self.id, request)
-            if session is not None and (known := session.answered(request)) is not None:
-                return known
+            if session is not None and (told := session.answered(request)) is not None:
+                return told
         except Withheld as reason:
             return Failure(self.id, request.round, "withheld", str(reason))
         data = self.data_at(request.round).standardised(request.standardisation)
         # To train, from the state before this round, so that it can be asked again; to measure, from the latest.
         state = self._store.load(self.id, before=request.round + request.measures)
-        handler = RequestHandler(self.id, data, self._trainer, request, state, self.protection, self.terms, session)
+        known = self.protection, self.terms, session, self.peers
+        handler = RequestHandler(self.id, data, self._trainer, request, state, *known)
         answers: list[Answer] = []
         try:
             for verb in request.verbs:  # before anything is charged

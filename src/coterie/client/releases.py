@@ -49,11 +49,11 @@ class PrivacyTerms:
         return dict.fromkeys(counts, 1) if hidden else dict(counts)
 
     def check(self, verb: Verb) -> None:
-        """Refuse to answer without noise where there is a limit."""
-        name = type(verb).__name__.lower()
-        if not (verb.is_noised() or self.tells(name)):
+        """Refuse to answer without noise where there is a limit, unless nothing of samples is told."""
+        names = verb.permissions()
+        if names and not (verb.is_noised() or any(map(self.tells, names))):
             raise Withheld(
-                f"{name} is answered without noise, and this client has a privacy limit: its owner can name it as "
+                f"{names[0]} is answered without noise, and this client has a privacy limit: its owner can name it as "
                 "unprotected"
             )
 

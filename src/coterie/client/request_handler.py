@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from coterie.client.data import LocalData
+from coterie.client.peers import Peers
 from coterie.client.protection import Protection
 from coterie.client.releases import NO_TERMS, A, PrivacyTerms
 from coterie.client.sessions import SecureSession
@@ -36,9 +37,10 @@ class RequestHandler:
         protection: Protection,
         terms: PrivacyTerms = NO_TERMS,
         session: SecureSession | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.id, self.data, self.trainer, self.request, self.protection = id, data, trainer, request, protection
-        self.terms = terms
+        self.terms, self.peers = terms, peers
         self.state = state
         """As the verbs so far have left it."""
         self.new_state: State | None = None

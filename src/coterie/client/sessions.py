@@ -1,9 +1,15 @@
 """What a client keeps between the steps of a secure sum, and after it: its secrets, and what it has answered.
 
 A step that is asked again is answered with the same bytes, whatever has changed since; with another question it is
-refused. So no two sums of a round differ by one client. It is kept before it is answered. The secrets go with the last
-answer, or when a later round begins; what is left then says that the round is over.
+refused. So no two sums of a round differ by one client. Only before it has sent its input may a client be asked to
+begin anew, with fresh keys: nothing was hidden by the old ones. It is kept before it is answered. The secrets go with
+the last answer, or when a later round begins; what is left then says that the round is over.
+
+Keys and shares of the next round may be asked for ahead, with the last two steps of this one. They are a session inside
+this one until their round begins.
 """
+
+from __future__ import annotations
 
 import os
 import re
@@ -17,7 +23,7 @@ from coterie.bounded import read_bytes
 from coterie.client.protection import Withheld
 from coterie.errors import CoterieError
 from coterie.files import Flush, make_folder, remove, seal, write_whole
-from coterie.messages import SECURE, ClientId, MaskedTrain, Reply, Request, wire
+from coterie.messages import SECURE, ClientId, Keys, MaskedTrain, Reply, Request, Shares, Unmask, Verb, wire
 from coterie.secure import Participant, PublicKeys
 
 LARGEST = 2**33
@@ -41,6 +47,8 @@ class SecureSession:
     """The smallest number of survivors."""
     answers: dict[str, tuple[str, Reply]] = field(default_factory=dict)
     """By step: the digest of the question, and what was answered."""
+    ahead: SecureSession | None = None
+    """Its part in the next round's sum, as far as it was asked for ahead."""
 
     @property
     def secrets(self) -> Participant:
@@ -48,6 +56,14 @@ class SecureSession:
         if self.me is None:
             raise Withheld(f"round {self.round} of a secure sum has no keys: it begins with Keys, and is summed once")
         return self.me
+
+    def at(self, ahead: bool) -> SecureSession:
+        """Return this session, or the one of the next round."""
+        if not ahead:
+            return self
+        if self.ahead is None:
+            self.ahead = SecureSession(self.round + 1)
+        return self.ahead
 
     def answered(self, request: Request) -> Reply | None:
         """Return what this question was answered with, None if it is new; refuse another one in the same step."""
@@ -62,11 +78,14 @@ class SecureSession:
         """Remember an answer; with the last the secrets go."""
         step = step_of(request)
         self.answers[str(step)] = wire.digest(request), reply
-        if step == SECURE[-1].__name__:
+        if step == Unmask.__name__:
             self.me = None
 
     def pack(self) -> bytes:
         """Return it as bytes."""
+        return wire.pack(self._content(), checksum=True)
+
+    def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {"clients": self.clients, "sharers": self.sharers, "minimum": self.minimum}
         content["answers"] = {step: [digest, reply] for step, (digest, reply) in self.answers.items()}
         if self.me is not None:
@@ -77,29 +96,41 @@ class SecureSession:
                 "secrets": [text.hex() for text in (me.mask_key, me.share_key, me.seed, me.own_shares)],
                 "neighbours": {str(j): [keys.mask.hex(), keys.share.hex()] for j, keys in me.neighbours.items()},
             }
-        return wire.pack(content, checksum=True)
+        if self.ahead is not None:
+            content["ahead"] = self.ahead._content()
+        return content
 
     @classmethod
-    def unpack(cls, round: int, content: bytes) -> "SecureSession":
+    def unpack(cls, round: int, content: bytes) -> SecureSession:
         """Return what `pack` made bytes of; refuse other bytes."""
-        me = None
         try:
-            told = wire.unpack(content)
-            if kept := told.get("me"):
-                near = {int(j): PublicKeys(*map(bytes.fromhex, keys)) for j, keys in kept["neighbours"].items()}
-                mask_key, share_key, seed, own = map(bytes.fromhex, kept["secrets"])
-                me = Participant(kept["id"], kept["context"], mask_key, share_key, seed, own, near)
-            answers = {step: (str(digest), reply) for step, (digest, reply) in told["answers"].items()}
-            if not all(isinstance(reply, Reply) for _, reply in answers.values()):
-                raise ValueError("an answer is not one")
-            return cls(round, me, tuple(told["clients"]), tuple(told["sharers"]), int(told["minimum"]), answers)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            return cls._of(round, wire.unpack(content))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise CoterieError(f"what was kept of the secure sum of round {round} can't be read ({error})") from None
+
+    @classmethod
+    def _of(cls, round: int, told: dict[str, Any]) -> SecureSession:
+        me = None
+        if kept := told.get("me"):
+            near = {int(j): PublicKeys(*map(bytes.fromhex, keys)) for j, keys in kept["neighbours"].items()}
+            mask_key, share_key, seed, own = map(bytes.fromhex, kept["secrets"])
+            me = Participant(kept["id"], kept["context"], mask_key, share_key, seed, own, near)
+        answers = {step: (str(digest), reply) for step, (digest, reply) in told["answers"].items()}
+        if not all(isinstance(reply, Reply) for _, reply in answers.values()):
+            raise ValueError("an answer is not one")
+        ahead = cls._of(round + 1, told["ahead"]) if "ahead" in told else None
+        return cls(round, me, tuple(told["clients"]), tuple(told["sharers"]), int(told["minimum"]), answers, ahead)
 
 
 def step_of(request: Request) -> str | None:
     """Name the step of a secure sum that a request asks for, if it does."""
-    return next((type(verb).__name__ for verb in request.verbs if isinstance(verb, SECURE)), None)
+    return next(
+        (type(verb).__name__ for verb in request.verbs if isinstance(verb, SECURE) and not _is_ahead(verb)), None
+    )
+
+
+def _is_ahead(verb: Verb) -> bool:
+    return isinstance(verb, Keys | Shares) and verb.ahead
 
 
 class Sessions(Protocol):
@@ -119,7 +150,7 @@ class Sessions(Protocol):
 
 
 class MemorySessions:
-    """Sessions in this process; of the latest round, since with it the others are over."""
+    """Sessions in this process; of the latest two rounds, since an earlier one is over and has no keys for them."""
 
     def __init__(self) -> None:
         self._latest, self._kept = -1, dict[ClientId, tuple[int, bytes]]()
@@ -134,11 +165,14 @@ class MemorySessions:
         return self._kept[client][1]
 
     def save(self, client: ClientId, round: int, content: bytes) -> None:
-        """Keep a session; those of earlier rounds are over, whosever they are."""
+        """Keep a session; those of rounds before the last are over, whosever they are."""
         with self._lock:
             if round > self._latest:
                 self._latest = round
-                self._kept = {other: (earlier, OVER) for other, (earlier, _) in self._kept.items()}
+                self._kept = {
+                    other: (earlier, content if earlier >= round - 1 else OVER)
+                    for other, (earlier, content) in self._kept.items()
+                }
             self._kept[client] = round, content
 
 
@@ -191,17 +225,11 @@ class SessionFiles:
 
 
 def opened(sessions: Sessions, client: ClientId, request: Request) -> SecureSession | None:
-    """Return a client's session, if the request is of a secure sum; what was before the request's round is over.
-
-    A request is one step of it, and sends one input.
-    """
+    """Return a client's session, if the request is of a secure sum; what was before the request's round is over."""
+    if error := error_in_steps(request):
+        raise Withheld(error)
+    _end_earlier(sessions, client, request.round)
     latest, asked = sessions.round(client), step_of(request)
-    steps = [verb for verb in request.verbs if isinstance(verb, SECURE)]
-    inputs = [verb for verb in steps if not isinstance(verb, MaskedTrain) or verb.send]
-    if len({*map(type, steps)}) > 1 or len(inputs) > 1:
-        raise Withheld("a request is one step of a secure sum")
-    if latest is not None and latest < request.round and sessions.load(client) != OVER:
-        sessions.save(client, latest, OVER)
     if asked is None:
         return None
     if latest is None or latest < request.round:
@@ -209,4 +237,33 @@ def opened(sessions: Sessions, client: ClientId, request: Request) -> SecureSess
     content = sessions.load(client)
     if latest > request.round or content == OVER:
         raise Withheld(f"round {request.round} of secure sums is over")
-    return SecureSession.unpack(latest, content)
+    session = SecureSession.unpack(latest, content)
+    if asked == Keys.__name__ and MaskedTrain.__name__ not in session.answers:
+        known = session.answers.get(asked)
+        return session if known is not None and known[0] == wire.digest(request) else SecureSession(request.round)
+    return session
+
+
+def error_in_steps(request: Request) -> str | None:
+    """Say why a request is not one step of a secure sum, with one input, or with a step ahead where that may be."""
+    steps = [verb for verb in request.verbs if isinstance(verb, SECURE)]
+    now, ahead = ([verb for verb in steps if _is_ahead(verb) == later] for later in (False, True))
+    inputs = [verb for verb in now if not isinstance(verb, MaskedTrain) or verb.send]
+    if len({*map(type, now)}) > 1 or len(inputs) > 1:
+        return "a request is one step of a secure sum"
+    allowed = [(MaskedTrain, Keys), (Unmask, Shares)]
+    if ahead and (not inputs or (type(inputs[0]), *map(type, ahead)) not in allowed):
+        return "of the next secure sum, Keys go with MaskedTrain, and Shares with Unmask"
+    return None
+
+
+def _end_earlier(sessions: Sessions, client: ClientId, round: int) -> None:
+    """End a client's session of an earlier round; what it was asked for ahead of this round is its session now."""
+    latest = sessions.round(client)
+    if latest is None or latest >= round or (content := sessions.load(client)) == OVER:
+        return
+    ahead = SecureSession.unpack(latest, content).ahead
+    if ahead is not None and ahead.round == round:
+        sessions.save(client, round, ahead.pack())
+    else:
+        sessions.save(client, latest, OVER)

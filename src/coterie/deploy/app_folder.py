@@ -106,6 +106,7 @@ test_share = 0.2             # of the samples, to test on, where the data have n
 state = "state"              # folder of this site's own models and of the secret that proves its name: keep it
 # certificate = "server.pem" # a copy of the server's, of its --ssl-certfile: the proof of the name is for it only
 # policy = "0123456789abcdef"  # take part under this policy only: 'coterie deploy check' prints it
+# peers = ["3b6a27bc..."]    # with secure = true: other sites' identities, as 'coterie deploy identity' prints them
 {max_federations}# runs that it joins in all: another is refused, with an event, until you raise this
 trainer = "auto"             # native (compiled), torch, or the first where it knows the network
 # device = "cuda"            # where PyTorch computes; by default on the processor

@@ -44,6 +44,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
         site.most,
         frozenset(site.unprotected),
         terms.config.privacy.dp_sgd is not None,
+        frozenset(site.peers),
     )
 
 

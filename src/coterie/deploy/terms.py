@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from coterie.data import Normalisation
+from coterie.engine.flower.identity import KEY
 from coterie.engine.flower.site import MAX_FEDERATIONS
 from coterie.engine.flower.site_registry import NAME
 from coterie.errors import CoterieError, suggestion, what_is_wanted
@@ -115,6 +116,7 @@ class SiteSection(ReleaseSection):
     certificate: str | None = None
     policy: str | None = None
     max_federations: int = Field(MAX_FEDERATIONS, ge=1)
+    peers: list[str] = Field([])
 
     @model_validator(mode="after")
     def _agree(self) -> SiteSection:
@@ -124,6 +126,8 @@ class SiteSection(ReleaseSection):
             )
         if not self.state:
             raise ValueError("state is empty: name a folder")
+        if odd := [identity for identity in self.peers if not KEY.fullmatch(identity)]:
+            raise ValueError(f"peers has '{odd[0][:80]}': list what 'coterie deploy identity' prints at other sites")
         if (self.data is None) == (self.hook is None):
             raise ValueError("give the data as 'data' (a file or folder) or as 'hook' (file.py:function): one of them")
         if self.hook is not None and self.options:

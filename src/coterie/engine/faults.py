@@ -95,7 +95,8 @@ class SimulatedFaults:
         if not (self.liars or self.drop or self.straggle or self.hostile):
             return ""
         fates = ("drop", self.drop), ("straggle", self.straggle), ("hostile", self.hostile)
-        if request.measures or any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs):
+        steps = any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs)
+        if request.measures or (steps and not any(isinstance(verb, Train) for verb in request.verbs)):
             return ""
         luck = stream(seed, "faults", client, request.round).random(3)
         fate = next((fate for (fate, chance), x in zip(fates, luck, strict=True) if x < chance), "")

@@ -176,7 +176,8 @@ class Algorithm(CommonOptions, Resumable, ABC):
     def weighing(self) -> Weighing | None:
         """How clients count in its means, if means are all that it makes of what clients train in a round.
 
-        Then it can work with secure sums. None: it looks at what single clients trained.
+        Then it can work with secure sums, one for the clients of each request. None: it looks at what single clients
+        trained.
         """
         return None
 

@@ -27,10 +27,10 @@ class Disclosures(Resumable):
         """Count what is asked."""
         for client, request in requests.items():
             for verb in request.verbs:
-                if not verb.is_noised():
+                if not verb.is_noised() and verb.permissions():
                     name = type(verb).__name__.lower()
                     self.plain[name] = self.plain.get(name, 0) + 1
-                elif not isinstance(verb, Train):
+                elif verb.is_noised() and not isinstance(verb, Train):
                     self.noised[client] = self.noised.get(client, 0) + 1
             if steps := private_steps(request):
                 self.trainings[client] = self.trainings.get(client, 0) + 1

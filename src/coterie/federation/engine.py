@@ -32,6 +32,11 @@ class Engine(ABC):
         """Whether an exchange may end when enough clients have answered, even if others are still working."""
         return False
 
+    @property
+    def clients_remain(self) -> bool:
+        """Whether clients go on when the server is killed; simulated ones end with it, and go on from their states."""
+        return False
+
     def incidents(self) -> Sequence[Failure]:
         """Return what has happened outside of exchanges since this was last called."""
         return ()
@@ -59,6 +64,11 @@ class EngineWrapper(Engine):
     def closes_early(self) -> bool:
         """Whether the inner engine does."""
         return self.inner.closes_early
+
+    @property
+    def clients_remain(self) -> bool:
+        """Whether those of the inner engine do."""
+        return self.inner.clients_remain
 
     def incidents(self) -> Sequence[Failure]:
         """Pass incidents on."""

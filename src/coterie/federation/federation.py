@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from coterie.federation.request_checks import check_learning, check_requests, ch
 from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share, order_of_cohorts
 from coterie.federation.secure_sum import secure_replies, sends_update
 from coterie.federation.settings import FederationSettings, ServerData
+from coterie.federation.shared_secrets import SecretsAhead
 from coterie.federation.spool import Spool
 from coterie.federation.trained import Answers
 from coterie.federation.training import Training
@@ -59,7 +61,7 @@ class Federation:
         self.engine, self.trainer, self._settings = engine, trainer, settings
         self.sampler, self.on_reply = sampler or UniformSampler(), on_reply
         self.ledger, self.events, self.training = Ledger(), Events(), self._new_training()
-        self.disclosures = Disclosures()
+        self.disclosures, self.secrets_ahead = Disclosures(), SecretsAhead()
         self.aggregator = Aggregator(
             settings.aggregation,
             lambda: self.samples,
@@ -286,6 +288,15 @@ class Federation:
             return secure_replies(self, requests, self.settings.secure)
         return self._exchange(requests, Spool(self.settings.scratch))
 
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Ask clients for what has been counted before, and was lost."""
+        ledger, self.ledger = self.ledger, Ledger()
+        try:
+            yield
+        finally:
+            self.ledger = ledger
+
     def _exchange(self, requests: Mapping[ClientId, Request], spool: Spool) -> Iterator[Reply]:
         check_requests(requests)
         requests = self._affordable(requests)
@@ -350,6 +361,7 @@ class Federation:
             "stale": self._stale.save(),
             "diverged": set(self.diverged),
             **({} if self.standardisation is None else {"standardisation": self.standardisation}),
+            **({"secrets_ahead": ahead} if (ahead := self.secrets_ahead.save(self.engine.clients_remain)) else {}),
             **self.members.save(),
         }
 
@@ -364,6 +376,7 @@ class Federation:
         self._stale = IntsByClient.load(state["stale"])
         self.diverged = set(state.get("diverged", ()))
         self.standardisation = state.get("standardisation")
+        self.secrets_ahead.load(state.get("secrets_ahead", ()))
         self.members.load(state)
 
     def _note_kept(self, requests: Mapping[ClientId, Request]) -> None:

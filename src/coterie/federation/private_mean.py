@@ -8,10 +8,14 @@ many clients were to be expected, which is no secret, not by how many came:
 
 Adding or removing a client changes one of these sums, by at most S, in the rounds in which its coin says so: all groups
 together cost what one does (McMahan et al., 2018).
+
+Where sums are secure, clients cut their updates themselves, and the server adds the noise to the sum that it unmasks. A
+sum of fewer than some clients stays masked, and nothing is added: one client more or less could then change a model by
+the whole sum. So groups must be so large that this hardly ever happens; δ has a share for it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
@@ -25,6 +29,9 @@ from coterie.messages.params import STATISTICS
 from coterie.models import initial
 from coterie.models.learning import frozen_part
 from coterie.streams import stream
+
+MISSED = 0.01
+"""The share of δ for sums that are not there, as too few clients were in them."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,36 @@ class PrivateTraining:
     """q: the probability by which a client takes part in a round."""
     min_group: int
     """Groups of fewer clients are refused: what is left of their updates is noise."""
+    least: int = 0
+    """Sums of fewer clients are not there, as they stay masked; 0: all are."""
+    rounds: int = 0
+
+    @property
+    def noise_delta(self) -> float:
+        """The part of δ that the noise may spend; the rest is for sums that are not there."""
+        return self.delta * (1 - MISSED) if self.least else self.delta
+
+    def error_in_sizes(self, sizes: Iterable[float]) -> str | None:
+        """Say which group is too small, of groups of these numbers of clients.
+
+        With probability p some sum of some round is not there, for these clients or for one less: what is published is
+        (ε, δ + (1 + e^ε) p)-private then, if it is (ε, δ)-private where all are.
+        """
+        sizes = [*sizes]
+        if (smallest := min(sizes, default=self.min_group)) < self.min_group:
+            return (
+                f"a group has {smallest:g} clients, fewer than min_group = {self.min_group} of dp_training: ask for "
+                "fewer groups, or lower min_group"
+            )
+        p = self.rounds * sum(chance_of_fewer(math.floor(size) - 1, self.rate, self.least) for size in sizes)
+        allowed = MISSED * self.delta / (1 + math.exp(self.epsilon))
+        if p <= allowed:
+            return None
+        return (
+            f"of a group of {smallest:g} clients, each by a coin of {self.rate:g}, fewer than secure_min = {self.least}"
+            f" take part too often (with probability {p:.1g} in a run, {allowed:.1g} at most): raise fraction, ask "
+            "for fewer groups, or lower secure_min"
+        )
 
 
 class PrivateSums(Generic[K]):
@@ -60,6 +97,8 @@ class PrivateSums(Generic[K]):
         self, models: Mapping[K, Params], sizes: Mapping[K, float], seed: int, round: int
     ) -> dict[K, dict[str, Array]]:
         """Return a noised model for every group, given the models that its clients started from and their number."""
+        if error := self._private.error_in_sizes(sizes.get(group, 0) for group in models):
+            raise CoterieError(error)
         return {
             group: self._noised(model, self._sums.get(group, {}), sizes.get(group, 0), (seed, round, place))
             for place, (group, model) in enumerate(models.items())
@@ -69,11 +108,6 @@ class PrivateSums(Generic[K]):
         self, model: Params, total: Mapping[str, npt.NDArray[np.float64]], size: float, address: tuple[int, int, int]
     ) -> dict[str, Array]:
         private, (seed, *place) = self._private, address
-        if size < private.min_group:
-            raise CoterieError(
-                f"a group has {size:g} clients, fewer than min_group = {private.min_group} of dp_training: ask for "
-                "fewer groups, or lower min_group"
-            )
         rng, sigma, expected = stream(seed, "training noise", *place), private.noise * private.clip, private.rate * size
         result: dict[str, Array] = {}
         for name in sorted(model):
@@ -92,6 +126,17 @@ def clipped(params: Params, start: Params, clip: float) -> dict[str, npt.NDArray
     length = math.sqrt(sum(float(np.square(part).sum()) for part in change.values()))
     share = min(1.0, clip / length) if length else 1.0
     return {name: share * part for name, part in change.items()}
+
+
+def chance_of_fewer(clients: int, rate: float, least: int) -> float:
+    """Return the probability that fewer than `least` of so many clients take part, each by a coin of its own.
+
+    >>> chance_of_fewer(4, 0.5, 2), chance_of_fewer(9, 1.0, 9), chance_of_fewer(8, 1.0, 9)
+    (0.3125, 0.0, 1.0)
+    """
+    from scipy.stats import binom
+
+    return float(binom.cdf(least - 1, max(clients, 0), rate))
 
 
 def error_in_network(spec: ModelSpec, seed: int) -> str | None:

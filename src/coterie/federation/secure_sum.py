@@ -1,24 +1,26 @@
-"""Secure sums inside each group: SecAgg+ (Bell et al., CCS 2020) in four exchanges, for all groups at once.
+"""Secure sums inside each group: SecAgg+ (Bell et al., CCS 2020), for all groups at once.
 
-The step names are the paper's, the steps themselves are in `coterie.secure.protocol`. Clients that train the same model
-are a group: those that got it, or that chose it among several. A group that is too small, or of which too many drop
-out, keeps its model. What methods see of the others is the mean of a group, in the name of each client in the sum: so
-their own means, by samples or all alike, are means of groups.
+The step names are the paper's, the steps themselves are in `coterie.secure.protocol`. Clients that get the same request
+are a group; where they choose among several models, those of them that chose the same one. Two groups may well get the
+same model, as they do in a first round. A group that is too small, or of which too many drop out, keeps its model.
+What methods see of the others is the mean of a group, in the name of each client in the sum: so their own means, by
+samples or all alike, are means of groups.
+
+There are four exchanges. Where everybody takes part, and so will again, the last two have the first two of the next
+round with them: that round has two then, if exactly the same clients are in the group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from coterie.federation.group_sum import GroupMean, GroupSum, ImpossibleSum, limits
 from coterie.federation.secure_options import SecureOptions
+from coterie.federation.shared_secrets import SharedSecrets
 from coterie.messages import (
     Answer,
-    Array,
     ClientId,
     Keys,
     KeysReply,
@@ -26,78 +28,23 @@ from coterie.messages import (
     LossesReply,
     MaskedReply,
     MaskedTrain,
-    Masking,
     Params,
     Reply,
     Request,
-    Shares,
     SharesReply,
-    SumLayout,
-    Tally,
     Train,
     TrainReply,
     Unmask,
     UnmaskReply,
     Verb,
-    frozen,
-    normaliser,
 )
-from coterie.messages.masking import LARGEST_STATISTIC, TALLY_BOUNDS, Floats, size, unflat
-from coterie.messages.params import STATISTICS
-from coterie.messages.plan import total_steps
-from coterie.models import initial
-from coterie.models.learning import frozen_part
-from coterie.secure import PublicKeys, TooFewShares, Words, decode, neighbours, remaining_masks, zeros
+from coterie.secure import TooFewShares, Words, remaining_masks, zeros
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
 
-SLACK = 2.0
-"""Clients hold samples out, or leave some over: what follows from their numbers may be so many times larger."""
-TOO_FEW, CLIPPED = "too few", "clipped"
+TOO_FEW, CLIPPED, IMPOSSIBLE = "too few", "clipped", "invalid"
 """Kinds of events."""
-
-
-@dataclass
-class GroupSum:
-    """The clients of a group in one round, and how far its sum has come."""
-
-    request: Request
-    """The training: its verbs as they would be without masks, and the models that they name."""
-    keys: dict[ClientId, PublicKeys] = field(default_factory=dict)
-    """Of those that advertised some (U1), in order."""
-    messages: dict[ClientId, dict[ClientId, str]] = field(default_factory=dict)
-    """What those that shared secrets (U2) encrypted for their neighbours."""
-    masking: Masking | None = None
-    total: Words | None = None
-    survivors: list[ClientId] = field(default_factory=list)
-    """Whose masked inputs are in the total (U3)."""
-
-    @cached_property
-    def graph(self) -> dict[ClientId, tuple[ClientId, ...]]:
-        """Who is whose neighbour."""
-        return neighbours([*self.keys], self.request.seed, self.request.round)
-
-    @cached_property
-    def template(self) -> Params:
-        """The shapes of the network, and its start."""
-        return initial(self.request.spec, self.request.seed)
-
-    @property
-    def sending(self) -> Train:
-        """The training whose result is summed."""
-        return next(verb for verb in self.request.verbs if isinstance(verb, Train) and verb.send)
-
-    @property
-    def masked(self) -> MaskedTrain:
-        """The same, with its answer masked."""
-        assert self.masking is not None
-        return MaskedTrain.of(self.sending, self.masking)
-
-    @cached_property
-    def layout(self) -> SumLayout:
-        """The order of the numbers in the sum."""
-        return self.masked.layout(self.request, self.template, frozen_part(self.request.spec, self.request.seed))
 
 
 def sends_update(request: Request) -> bool:
@@ -108,63 +55,67 @@ def sends_update(request: Request) -> bool:
 def secure_replies(fed: Federation, requests: Mapping[ClientId, Request], how: SecureOptions) -> Iterator[Reply]:
     """Have clients train what they are asked to, and yield the means of their groups in their names."""
     groups, heard = advertise_keys(fed, requests)
-    share_keys(fed, _large(fed, groups, how.minimum))
-    ready = [group for group in groups if group.messages]
-    for group in _large(fed, ready, how.minimum, "have shared secrets"):
-        group.masking = _masking(fed, group, how)
-    collect_masked_inputs(fed, [group for group in ready if group.masking])
+    there = _large(fed, groups, how.minimum, "are there", lambda group: len(group.secrets.keys))
+    share_keys(fed, [group for group in there if not group.secrets.messages])
+    ready = _large(fed, there, how.minimum, "have shared secrets", lambda group: len(group.secrets.messages))
+    for group in ready:
+        clients, heaviest = [*group.secrets.messages], fed.aggregator.heaviest()
+        group.masking = limits(clients, fed.samples, heaviest, group.sending.plan, how)
+    collect_masked_inputs(fed, ready)
     answers: dict[ClientId, TrainReply] = {}
-    begun = [group for group in ready if group.survivors]
-    for means in unmask(fed, _large(fed, begun, how.minimum, "have sent what they trained")):
+    begun = _large(fed, ready, how.minimum, "have sent what they trained", lambda group: len(group.survivors))
+    for means in unmask(fed, begun):
         answers |= means
     for client, answer in sorted(answers.items()):
-        yield _in_the_name_of(client, requests[client], heard[client], answer)
+        yield _in_the_name_of(client, requests[client], heard.get(client, ()), answer)
 
 
 def advertise_keys(
     fed: Federation, requests: Mapping[ClientId, Request]
 ) -> tuple[list[GroupSum], dict[ClientId, tuple[Answer, ...]]]:
-    """Step 0: ask for keys, and for what comes before the training; form groups of those that train the same model."""
-    asked: dict[int, Request] = {}
-    for request in requests.values():
+    """Step 0: ask for keys, and for what comes before the training, by which some choose their groups.
+
+    Who has shared secrets for this sum ahead, in the round before, is not asked.
+    """
+    groups, asked = GroupsOfSums(fed), dict[int, Request]()
+    again = fed.round < fed.settings.rounds and requests.keys() >= {*fed.trainable}
+    for client, request in requests.items():
         if id(request) not in asked:
-            before = [verb for verb in request.verbs if not isinstance(verb, Train)]
-            asked[id(request)] = fed.request(*before, Keys(), models=_needed(before, request), kind="keys")
-    replies = fed.ask({client: asked[id(request)] for client, request in requests.items()})
-    groups: dict[object, GroupSum] = {}
+            asked[id(request)] = _before_training(fed, request)
+        if asked[id(request)].verbs == (Keys(),):
+            groups.of(request, ()).asked.append(client)
+    ready = {client for group in groups.all if _has_shared(fed, group) for client in group.asked}
+    waiting = {client: asked[id(request)] for client, request in requests.items() if client not in ready}
+    replies = fed.ask(waiting) if waiting else {}
     for client, reply in replies.items():
-        training = _training(fed, requests[client], reply.answers)
-        models = [(name, *map(id, model.values())) for name, model in training.models.items()]
-        group = groups.setdefault((repr(training.verbs), *models), GroupSum(training))
-        told = reply.answer(KeysReply)
-        group.keys[client] = PublicKeys(bytes.fromhex(told.mask), bytes.fromhex(told.share))
-    return [*groups.values()], {client: reply.answers for client, reply in replies.items()}
+        groups.of(requests[client], reply.answers).secrets.keys[client] = reply.answer(KeysReply)
+    for group in groups.all:
+        if again and group.asked:
+            group.ahead = SharedSecrets(fed.seed, fed.round + 1)
+    return groups.all, {client: reply.answers for client, reply in replies.items()}
 
 
-def share_keys(fed: Federation, groups: list[GroupSum]) -> None:
+def share_keys(fed: Federation, groups: Sequence[GroupSum]) -> None:
     """Step 1: let clients share their secrets with their neighbours, whose keys they are told."""
-    requests = {}
-    for group in groups:
-        for client, near in group.graph.items():
-            masks, shares = ([group.keys[j][which].hex() for j in near] for which in (0, 1))
-            requests[client] = fed.request(Shares(tuple(group.keys), tuple(masks), tuple(shares)))
+    requests = {c: fed.request(group.secrets.question(c)) for group in groups for c in group.secrets.keys}
     replies = fed.ask(requests) if requests else {}
     for group in groups:
-        for client, near in group.graph.items():
+        for client in group.secrets.keys:
             if client in replies:
-                group.messages[client] = dict(zip(near, replies[client].answer(SharesReply).messages, strict=True))
+                group.secrets.note(client, replies[client].answer(SharesReply))
 
 
-def collect_masked_inputs(fed: Federation, groups: list[GroupSum]) -> None:
+def collect_masked_inputs(fed: Federation, groups: Sequence[GroupSum]) -> None:
     """Step 2: let clients train, and add up what they send."""
     requests: dict[ClientId, Request] = {}
     belongs: dict[ClientId, GroupSum] = {}
     for group in groups:
         assert group.masking is not None
-        verbs = [MaskedTrain.of(verb, group.masking) for verb in group.request.verbs if isinstance(verb, Train)]
+        verbs: list[Verb] = [MaskedTrain.of(v, group.masking) for v in group.request.verbs if isinstance(v, Train)]
+        verbs += [Keys(ahead=True)] if group.ahead else []
         request = fed.request(*verbs, models=group.request.models, kind=group.request.kind)
-        requests |= dict.fromkeys(group.messages, request)
-        belongs |= dict.fromkeys(group.messages, group)
+        requests |= dict.fromkeys(group.masking.clients, request)
+        belongs |= dict.fromkeys(group.masking.clients, group)
     for reply in fed.replies(requests) if requests else ():
         group = belongs[reply.client]
         sent = next(part for part in reply.answers if isinstance(part, MaskedReply) and part.wide.size)
@@ -172,53 +123,134 @@ def collect_masked_inputs(fed: Federation, groups: list[GroupSum]) -> None:
             group.total = zeros(len(sent.wide), len(sent.narrow))
         group.total.add(Words(sent.wide, sent.narrow))
         group.survivors.append(reply.client)
+        if group.ahead:
+            group.ahead.keys[reply.client] = reply.answer(KeysReply)
 
 
-def unmask(fed: Federation, groups: list[GroupSum]) -> Iterator[dict[ClientId, TrainReply]]:
+def unmask(fed: Federation, groups: Sequence[GroupSum]) -> Iterator[dict[ClientId, TrainReply]]:
     """Step 3: ask survivors for shares, take the masks away, and yield each mean in the names of its clients."""
-    requests, near = {}, {}
+    requests, received = {}, {}
     for group in groups:
         for client in group.survivors:
-            near[client] = [j for j in group.graph[client] if j in group.messages]
-            messages = tuple(group.messages[j][client] for j in near[client])
-            requests[client] = fed.request(Unmask(tuple(group.survivors), messages))
+            received[client] = group.secrets.received(client)
+            verbs: list[Verb] = [Unmask(tuple(group.survivors), tuple(received[client].values()))]
+            verbs += [group.ahead.question(client, ahead=True)] if group.ahead else []
+            requests[client] = fed.request(*verbs)
     replies = fed.ask(requests) if requests else {}
     revealed = {}
     for client, reply in replies.items():
-        shares = zip(sorted([client, *near[client]]), reply.answer(UnmaskReply).shares, strict=True)
+        shares = zip(sorted([client, *received[client]]), reply.answer(UnmaskReply).shares, strict=True)
         revealed[client] = {j: bytes.fromhex(share) for j, share in shares if share}
     for group in groups:
-        assert group.total is not None
-        keys, context = {j: group.keys[j] for j in group.messages}, f"{fed.seed} {fed.round}"
-        sizes = group.layout.sizes
-        try:
-            masks = remaining_masks(group.graph, keys, context, {*group.survivors}, revealed, sizes)
-        except TooFewShares as reason:
-            fed.note(-1, TOO_FEW, f"a secure sum stays masked ({reason}): the group keeps its model")
-            continue
+        if group.ahead:
+            for client in group.survivors:
+                if client in replies:
+                    group.ahead.note(client, replies[client].answer(SharesReply))
+            fed.secrets_ahead.add(group.ahead)
+        if (mean := _unmasked(fed, group, revealed)) is not None:
+            yield _answers(fed, group, mean)
+
+
+def _unmasked(
+    fed: Federation, group: GroupSum, revealed: Mapping[ClientId, Mapping[ClientId, bytes]]
+) -> GroupMean | None:
+    """Take the masks off a group's sum; None where that fails, or it can't be the sum: the group keeps its model."""
+    assert group.total is not None
+    secrets, sizes = group.secrets, group.layout.sizes
+    try:
+        masks = remaining_masks(
+            secrets.graph, secrets.public_keys, secrets.context, {*group.survivors}, revealed, sizes
+        )
         group.total.add(masks, -1)
-        yield _means(fed, group, group.total)
+        return group.mean(group.total, exact=fed.settings.private_training is not None)
+    except TooFewShares as reason:
+        fed.note(-1, TOO_FEW, f"a secure sum stays masked ({reason}): the group keeps its model")
+    except ImpossibleSum as reason:
+        fed.note(-1, IMPOSSIBLE, f"a secure sum is wrong, as {reason}: the group keeps its model")
+    return None
 
 
-def _large(fed: Federation, groups: list[GroupSum], least: int, did: str = "") -> list[GroupSum]:
+def _answers(fed: Federation, group: GroupSum, mean: GroupMean) -> dict[ClientId, TrainReply]:
+    """Return what the sum of a group says, in the name of each survivor: the mean, and equal parts of the rest."""
+    clients, m = group.survivors, len(group.survivors)
+    if mean.cut:
+        longest = group.masked.masking.clip
+        detail = f"{mean.cut} of {m} updates of a group were longer than {longest:g}, and were cut by the client"
+        fed.note(-1, CLIPPED, detail)
+    fed.training.note_sum(clients, mean.loss)
+    each, more = divmod(max(round(mean.weight), m), m)
+    steps = max(round(mean.steps), 1)
+    return {
+        client: TrainReply(each + (i < more), steps, mean.loss, mean.params, mean.control)
+        for i, client in enumerate(clients)
+    }
+
+
+def _large(
+    fed: Federation, groups: Sequence[GroupSum], least: int, did: str, count: Callable[[GroupSum], int]
+) -> list[GroupSum]:
     """Return the groups of which enough clients are left; note the others, which keep their models."""
     large = []
     for group in groups:
-        left = len(group.survivors or group.messages or group.keys)
-        if left >= least:
+        if (left := count(group)) >= least:
             large.append(group)
         else:
-            clients = f"{left} client{'s' * (left != 1)} of a group {did or 'are there'}"
+            clients = f"{left} client{'s' * (left != 1)} of a group {did}"
             fed.note(-1, TOO_FEW, f"{clients}, and a secure sum takes {least}: the group keeps its model")
     return large
 
 
-def _training(fed: Federation, request: Request, answers: tuple[Answer, ...]) -> Request:
-    """Return the training of a request as a request of its own; of several models, with the one that was chosen."""
-    best = "best"
-    for verb, answer in zip(request.verbs, answers, strict=False):
-        if isinstance(verb, Losses) and isinstance(answer, LossesReply):
-            best = verb.models[verb.winner(answer)]
+def _has_shared(fed: Federation, group: GroupSum) -> bool:
+    """Say whether a group has shared secrets ahead, and take them.
+
+    Clients that were killed with the server have lost theirs: they share anew. That counts for no bytes, as what was
+    lost has been counted.
+    """
+    shared = fed.secrets_ahead.take(group.asked, fed.round)
+    if shared is None:
+        return False
+    if not shared.lost:
+        group.secrets = shared
+        return True
+    with fed.uncounted():
+        replies = fed.ask(dict.fromkeys(group.asked, fed.request(Keys())))
+        group.secrets.keys |= {client: reply.answer(KeysReply) for client, reply in replies.items()}
+        share_keys(fed, [group])
+    return True
+
+
+class GroupsOfSums:
+    """The groups of a round, by the request that their clients get, and by what they choose."""
+
+    def __init__(self, fed: Federation) -> None:
+        self._fed, self._found = fed, dict[tuple[int, str], GroupSum]()
+
+    @property
+    def all(self) -> list[GroupSum]:
+        """Those that are known so far."""
+        return [*self._found.values()]
+
+    def of(self, request: Request, answers: Sequence[Answer]) -> GroupSum:
+        """Return the group of a client that is asked for a training; of several models, it chose by its answers."""
+        best = "best"
+        for verb, answer in zip(request.verbs, answers, strict=False):
+            if isinstance(verb, Losses) and isinstance(answer, LossesReply):
+                best = verb.models[verb.winner(answer)]
+        address = id(request), best
+        if address not in self._found:
+            secrets = SharedSecrets(request.seed, request.round)
+            self._found[address] = GroupSum(_training(self._fed, request, best), secrets)
+        return self._found[address]
+
+
+def _before_training(fed: Federation, request: Request) -> Request:
+    """Return what a client does before it trains, with its keys."""
+    before = [verb for verb in request.verbs if not isinstance(verb, Train)]
+    return fed.request(*before, Keys(), models=_needed(before, request), kind="keys")
+
+
+def _training(fed: Federation, request: Request, best: str) -> Request:
+    """Return the training of a request as a request of its own; of several models, with the best."""
     verbs = [
         replace(verb, start=tuple(best if name == "best" else name for name in verb.start))
         for verb in request.verbs
@@ -227,74 +259,13 @@ def _training(fed: Federation, request: Request, answers: tuple[Answer, ...]) ->
     return fed.request(*verbs, models=_needed(verbs, request), kind=request.kind)
 
 
-def _needed(verbs: list[Verb] | list[Train], request: Request) -> dict[str, Params]:
+def _needed(verbs: Sequence[Verb], request: Request) -> dict[str, Params]:
     """Return the models of a request that some verbs of it need."""
     names = {name for verb in verbs for name in (*verb.models_needed(), *verb.models_to_send())}
     return {name: model for name, model in request.models.items() if name in names}
 
 
-def _masking(fed: Federation, group: GroupSum, how: SecureOptions) -> Masking:
-    """Return the limits within which clients add to a sum, which follow from what they declared."""
-    clients, plan = tuple(group.messages), group.sending.plan
-    declared = [max(fed.samples.get(client, 1), 1) for client in clients]
-    heaviest = 1.0 if how.weighing == "equal" else float(min(fed.aggregator.heaviest(), max(declared)))
-    largest = heaviest
-    if how.weighing == "normalised":
-        weights = [min(n, heaviest) / normaliser(max(total_steps(n, plan), 1), plan) for n in declared]
-        largest = SLACK * max(weights)
-    control = 0.0
-    if plan.correction is not None:  # the control's change is an update over Σ η_s, less c
-        control = SLACK * how.clip / plan.lr.path(max(total_steps(min(declared), plan), 1))
-    return Masking(clients, how.minimum, how.weighing, how.clip, heaviest, largest, control)
-
-
-def _means(fed: Federation, group: GroupSum, total: Words) -> dict[ClientId, TrainReply]:
-    """Return what the sum of a group says, in the name of each survivor: the mean, and equal parts of the rest."""
-    masking, layout, clients = group.masked.masking, group.layout, group.survivors
-    n, m, counted, learnt = len(masking.clients), len(clients), size(layout.counted), size(layout.learnt)
-    tally = Tally(*decode(total.wide[counted:], np.array(TALLY_BOUNDS), n).tolist())
-    update = decode(total.narrow[:learnt], masking.clip, n) / tally.learnt
-    if masking.weighing == "normalised":
-        update *= (
-            tally.normaliser
-            * masking.heaviest
-            * tally.learnt
-            * masking.largest
-            / (tally.weight * masking.heaviest) ** 2
-        )
-    statistics = decode(total.wide[:counted], LARGEST_STATISTIC, n) / tally.weight
-    control = decode(total.narrow[learnt:], masking.clip_control or 1.0, n) / m
-    params = _moved(group, unflat(update, layout.learnt) | unflat(statistics, layout.counted))
-    change = {name: np.asarray(v, group.template[name].dtype) for name, v in unflat(control, layout.control).items()}
-    if cut := round(tally.cut):
-        fed.note(
-            -1,
-            CLIPPED,
-            f"{cut} of {m} updates of a group were longer than {masking.clip:g}, and were cut by the client",
-        )
-    loss, steps = max(tally.loss / m, 0.0), max(round(tally.steps / m), 1)
-    fed.training.note_sum(clients, loss)
-    each, more = divmod(max(round(tally.weight * masking.heaviest), m), m)
-    return {c: TrainReply(each + (i < more), steps, loss, params, frozen(change)) for i, c in enumerate(clients)}
-
-
-def _moved(group: GroupSum, mean: Mapping[str, Floats]) -> Params:
-    """Return the reference of a group's updates moved by their mean; variances stay above 0, and counters whole."""
-    reference = group.masked.reference(group.request, group.template)
-
-    def value(name: str) -> Array:
-        start = reference[name]
-        if name not in mean:
-            return start
-        moved = start.astype(np.float64) + mean[name]
-        if name.endswith(STATISTICS) and not name.endswith(STATISTICS[0]):
-            moved = np.maximum(moved, 0.0)
-        return np.asarray(moved if start.dtype.kind == "f" else np.rint(moved), start.dtype)
-
-    return frozen({name: np.array(value(name)) for name in group.sending.sent(group.template)})
-
-
-def _in_the_name_of(client: ClientId, request: Request, heard: tuple[Answer, ...], answer: TrainReply) -> Reply:
+def _in_the_name_of(client: ClientId, request: Request, heard: Sequence[Answer], answer: TrainReply) -> Reply:
     """Return a reply as the method expects it; of a training that sends nothing, nothing is known."""
     before = iter(heard)
     quiet = TrainReply(answer.samples, 0, 0.0)

@@ -73,6 +73,14 @@ class Verb(ABC):
         """Say whether its answer is differentially private: noised by the client, and charged."""
         return False
 
+    @classmethod
+    def permissions(cls) -> tuple[str, ...]:
+        """Name what a client with a privacy limit must have named as unprotected, one of them, to answer without noise.
+
+        None at all, if the answer depends on no sample.
+        """
+        return (cls.__name__.lower(),)
+
     def restricted(self) -> dict[str, Any]:
         """Return what a site's policy fixes, by name: all but what says nothing of samples; models by kind of name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -169,6 +169,7 @@ def session(
     if algorithm.server_data_from is not None:
         data = with_other_server_set(data, algorithm.server_data_from, seed)
     test = CommonTest(data.test.x, data.test.y, data.normalise) if data.common_test else None
+    private = private_training(config, spec)
     made = engine or make_engine(config, data, spec, store, trainer, test, arrivals(config, data), folder)
     with made as running:
         settings = FederationSettings(
@@ -192,9 +193,9 @@ def session(
             grouping=config.grouping.options(),
             aggregation=config.aggregation.options(),
             dp_signature=config.privacy.signature,
-            private_training=private_training(config, spec),
+            private_training=private,
             private_steps=most_private_steps(config, plan),
-            secure=config.aggregation.secure_options(algorithm.weighing),
+            secure=config.aggregation.secure_options(algorithm.weighing, None if private is None else private.clip),
             server_step=algorithm.server_step,
             drifts=frozenset(phase.start for phase in data.drift),
             true_groups=known_groups(data),

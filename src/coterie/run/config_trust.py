@@ -67,9 +67,16 @@ class AggregationSection(ConfigSection):
         """Return the options as the federation sees them."""
         return AggregationOptions(**self.model_dump(exclude={"secure", "secure_min", "secure_clip"}))
 
-    def secure_options(self, weighing: Weighing | None) -> SecureOptions | None:
-        """Return what is asked of secure sums, where there are some; `weighing` is how the method's clients count."""
-        return SecureOptions(self.secure_min, self.secure_clip, weighing) if self.secure and weighing else None
+    def secure_options(self, weighing: Weighing | None, private_clip: float | None) -> SecureOptions | None:
+        """Return what is asked of secure sums, where there are some; `weighing` is how the method's clients count.
+
+        In private training they count alike, and cut their updates to its clip.
+        """
+        if not self.secure or weighing is None:
+            return None
+        if private_clip is not None:
+            return SecureOptions(self.secure_min, private_clip, "equal")
+        return SecureOptions(self.secure_min, self.secure_clip, weighing)
 
 
 class FaultsSection(ConfigSection):

@@ -8,7 +8,7 @@ from typing import Any
 from coterie.errors import CoterieError, counted
 from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_counted, error_in_network
-from coterie.messages import Guarantee, ModelSpec, Plan, PrivateSteps
+from coterie.messages import VERBS, Guarantee, ModelSpec, Plan, PrivateSteps
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
 from coterie.results.privacy import COUNTS
 from coterie.run.config import Config
@@ -31,8 +31,9 @@ def private_training(config: Config, spec: ModelSpec) -> PrivateTraining | None:
         config.training.rounds,
     )
     assert rate is not None  # which `coterie.run.validation` has seen to
-    noise = _least_noise(options["epsilon"], options["delta"], rounds, rate)
-    return PrivateTraining(**options, noise=noise, rate=rate)
+    least = config.aggregation.secure_min if config.aggregation.secure else 0
+    private = PrivateTraining(**options, noise=0.0, rate=rate, least=least, rounds=rounds)
+    return replace(private, noise=_least_noise(private.epsilon, private.noise_delta, rounds, rate))
 
 
 @cache
@@ -92,9 +93,11 @@ def _not_covered(config: Config, fed: Federation) -> list[str]:
     Real sites may refuse more, each by its own file. Numbers of samples are told unless trainings are private, or not
     answered.
     """
-    limited = config.privacy.limit is not None
-    answered = [verb for verb in sorted(fed.disclosures.plain) if not limited or verb in config.privacy.unprotected]
-    hidden = config.privacy.dp_sgd is not None or (limited and "train" not in answered)
+    limited, named = config.privacy.limit is not None, {*config.privacy.unprotected}
+    permissions = {verb.__name__.lower(): verb.permissions() for verb in VERBS}
+    plain = sorted(fed.disclosures.plain)
+    answered = [verb for verb in plain if not limited or named & {*permissions[verb]}]
+    hidden = config.privacy.dp_sgd is not None or (limited and "train" not in named)
     return [*answered, *([] if hidden else [COUNTS])]
 
 
@@ -174,14 +177,15 @@ def _mechanism(wanted: PrivateStepOptions, plan: Plan, rounds: int) -> str:
 def _of_models(fed: Federation, method: Algorithm, private: PrivateTraining, simulated: bool) -> dict[str, Any]:
     """Say how private models are, given the groups: these are formed of clients as they are."""
     rounds, groups = fed.settings.rounds, [] if method.groups() is None else ["who is in which group"]
+    sent = "what clients send to the server" if fed.settings.secure is None else "sums of groups, which the server sees"
     return {
         "what": "models",
         "unit": "client",
-        "epsilon": epsilon_of([Release("models", private.noise, rounds, private.rate)], private.delta, COARSE),
+        "epsilon": epsilon_of([Release("models", private.noise, rounds, private.rate)], private.noise_delta, COARSE),
         "delta": private.delta,
         "releases": rounds,
         "mechanism": f"Gaussian noise of {private.noise:.3g} times the clip {private.clip:g} on the sum of each "
         f"group's updates, of clients drawn by coins of {private.rate:g}",
         "simulated": simulated,
-        "not_covered": ["what clients send to the server", "losses and accuracies", "who took part", *groups],
+        "not_covered": [sent, "losses and accuracies", "who took part", *groups],
     }

@@ -202,8 +202,19 @@ def _check_private_training(config: Config) -> None:
         )
     if single := [key for key in ("diversity", "init_retry", "redescribe") if options.get(key)]:
         raise CoterieError(f"option {single[0]} looks at single clients while models are trained: leave it out")
-    if config.aggregation != AggregationSection():
-        raise CoterieError("private training takes the place of [aggregation]: leave its keys out")
+    secure = config.aggregation.model_dump(include={"secure", "secure_min"})
+    if config.aggregation != AggregationSection(**secure):
+        raise CoterieError(
+            "private training takes the place of [aggregation], and its clip that of secure_clip: leave all keys out "
+            "but secure and secure_min"
+        )
+    if config.aggregation.secure and name == "ifca":
+        raise CoterieError(
+            "in 'ifca' clients choose groups, of which any may be too small for a secure sum, and one client more or "
+            "less would change a model by the whole sum: leave out secure, or dp_training"
+        )
+    if config.aggregation.secure and (config.faults.drop or config.faults.straggle or config.faults.hostile):
+        raise CoterieError("private secure sums count on clients that answer: leave out drop, straggle and hostile")
     if config.training.fraction is None:
         raise CoterieError("private training depends on how often clients take part: set fraction, for instance 0.1")
     if config.engine.oversample or config.curriculum.clients is not None:

@@ -41,7 +41,7 @@ def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
     if not LEAST <= masking.minimum <= len(sharers):
         return f"a secure sum of {len(sharers)} clients, of at least {masking.minimum}: it takes {LEAST}"
     limits = masking.clip, masking.heaviest, masking.largest
-    if not all(math.isfinite(limit) and limit > 0 for limit in limits):
+    if not all(0 < limit < math.inf for limit in limits) or not 0 <= masking.clip_control < math.inf:
         return "a secure sum without limits, in which numbers could overflow"
     return None
 
@@ -54,12 +54,24 @@ def summand(trained: TrainReply, reference: Params, layout: SumLayout, masking: 
     w = min(u * masking.heaviest / a / masking.largest, 1.0)
     update = flat(trained.params, layout.learnt) - flat(reference, layout.learnt)
     counted = flat(trained.params, layout.counted) - flat(reference, layout.counted)
-    update, cut = clipped(update, masking.clip)
+    update, cut = clipped(update, masking.clip - rounding_length(update.size, masking.clip, n))
     control, _ = clipped(flat(trained.control, layout.control), masking.clip_control)
     tally = np.array(Tally(u, w, u * a, trained.steps, trained.loss, float(cut)))
     wide = encode(u * counted, LARGEST_STATISTIC, n, np.uint64), encode(tally, np.array(TALLY_BOUNDS), n, np.uint64)
     narrow = encode(w * update, masking.clip, n, np.uint32), encode(control, masking.clip_control or 1.0, n, np.uint32)
     return Words(np.concatenate(wide), np.concatenate(narrow))
+
+
+def rounding_length(numbers: int, clip: float, clients: int) -> float:
+    """Return by how much rounding makes an update longer at most, for which its clip leaves room.
+
+    >>> rounding_length(62_000, 1.0, 100) < 2e-5
+    True
+    """
+    length = clip * math.sqrt(numbers) * clients / 2**31
+    if length >= clip / 2:
+        raise Withheld(f"of {numbers} numbers from {clients} clients little but rounding would be summed")
+    return length
 
 
 def clipped(update: Floats, longest: float) -> tuple[Floats, bool]:

@@ -54,6 +54,7 @@ class FlowerDeployment(Engine):
 
     name = "flower"
     closes_early = True
+    clients_remain = True
 
     def __init__(self, grid: Grid, registry: SiteRegistry, *, min_clients: int = 1) -> None:
         """`min_clients` is how many sites the federation waits for before it begins or resumes."""

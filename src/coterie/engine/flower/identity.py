@@ -87,6 +87,11 @@ def derived(secret: str, federation: str, purpose: str, size: int) -> bytes:
     return hashlib.blake2b(content, key=secret.encode(), digest_size=size).digest()
 
 
+def identity_secret(secret: str) -> bytes:
+    """Return the key by which a site signs keys of secure sums: one in all federations, so that others can list it."""
+    return derived(secret, "", "identity", 32)
+
+
 def check_nonce(nonce: str) -> None:
     """Raise a ValueError unless this is what servers make up."""
     if not NONCE.fullmatch(nonce):

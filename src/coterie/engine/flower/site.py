@@ -8,11 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.client import Client, DiskStore, LocalData, Policy, PrivacyTerms, Protection
+from coterie.client import Client, DiskStore, LocalData, Peers, Policy, PrivacyTerms, Protection
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
-from coterie.engine.flower.identity import FEDERATION, check_nonce, derived, fingerprint, secret_of, signed
+from coterie.engine.flower.identity import (
+    FEDERATION,
+    check_nonce,
+    derived,
+    fingerprint,
+    identity_secret,
+    secret_of,
+    signed,
+)
 from coterie.engine.flower.site_record import FewSamplesChanged, SiteMemory, SiteRecord, TooManyFederations
 from coterie.errors import CoterieError
 from coterie.federation.request_checks import error_in_models
@@ -66,6 +74,8 @@ class DeployedSite:
     """What it answers without noise in spite of a limit, by verb."""
     hides_samples: bool = False
     """Whether it tells no number of training samples, as where all trainings are private."""
+    peers: frozenset[str] = frozenset()
+    """The identities whose keys it takes in secure sums; none: those that come first."""
 
     @property
     def terms(self) -> PrivacyTerms:
@@ -110,14 +120,15 @@ class DeployedSite:
         policy = self.joined_under(federation)
         protection = Protection(policy.min_samples, policy.min_label_samples, self.entropy(federation))
         data, store = self.data(), DiskStore(record.folder, durable=True)
-        asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection, self.terms)
+        peers = Peers(federation, identity_secret(self.secret()), record.folder / "peers.json", self.peers)
+        asker = Client(client, {0: data}, store, _LazyTrainer(self.trainer), protection, self.terms, peers)
         asked = "what can't be read"
 
         def error_in_request(request: Request) -> str | None:
             nonlocal asked
             asked = ", ".join(type(verb).__name__.lower() for verb in request.verbs)
             try:
-                if not all(verb.is_noised() for verb in request.verbs):
+                if any(verb.permissions() and not verb.is_noised() for verb in request.verbs):
                     self._check_samples(data, policy)
             except FewSamplesChanged as error:
                 log_error("a request is not answered", error, trace=False)

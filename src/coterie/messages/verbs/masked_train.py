@@ -62,6 +62,11 @@ class MaskedTrain(Train):
         wide, narrow = self.layout(request, limits.template, frozenset()).sizes
         return 8 * wide + 4 * narrow
 
+    @classmethod
+    def permissions(cls) -> tuple[str, ...]:
+        """Name itself, or `Train`, by which the server learns more."""
+        return ("maskedtrain", "train")
+
     def restricted(self) -> dict[str, Any]:
         """Return what fixes a training, the smallest number in a sum, how clients count, and the longest update."""
         masking = {

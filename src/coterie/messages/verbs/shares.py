@@ -1,10 +1,11 @@
 """Shares: step 1 of a secure sum (ShareKeys)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import Limits, error_in_hex
+from coterie.messages.params import SENT_IF_SET
 
 MESSAGE_BYTES = 82
 """Of two shares of 33 bytes, encrypted, with a tag of 16."""
@@ -31,6 +32,11 @@ class Shares(Verb):
     """The neighbours' public keys for masks, in order of neighbours."""
     shares: tuple[str, ...]
     """Their public keys for shares."""
+    ahead: bool = False
+    """For the next round: then it goes with `Unmask`, and saves that round an exchange."""
+    signers: tuple[str, ...] | None = field(default=None, metadata=SENT_IF_SET)
+    """The identities that signed the neighbours' keys, where clients have some."""
+    signatures: tuple[str, ...] | None = field(default=None, metadata=SENT_IF_SET)
 
     def error_in(self, answer: SharesReply, request: Request, limits: Limits) -> str | None:
         """Check that there is a message of the right length for each neighbour."""
@@ -42,6 +48,11 @@ class Shares(Verb):
     def largest_answer(self, request: Request, limits: Limits) -> int:
         """Return the digits of all messages, and what stands between them."""
         return (2 * MESSAGE_BYTES + 8) * len(self.masks)
+
+    @classmethod
+    def permissions(cls) -> tuple[str, ...]:
+        """Name none: the answer depends on no sample."""
+        return ()
 
     def restricted(self) -> dict[str, Any]:
         """Return nothing: who takes part, and their keys, are of a round only."""

@@ -43,6 +43,11 @@ class Unmask(Verb):
         """Return the digits of all shares, and what stands between them."""
         return (2 * SHARE_BYTES + 8) * (len(self.messages) + 1)
 
+    @classmethod
+    def permissions(cls) -> tuple[str, ...]:
+        """Name none: the answer depends on no sample."""
+        return ()
+
     def restricted(self) -> dict[str, Any]:
         """Return nothing: who survived, and what neighbours sent, are of a round only."""
         return {}
