@@ -64,8 +64,11 @@ def advertise_keys(id: int, context: str) -> tuple[Participant, PublicKeys]:
 def share_keys(me: Participant, keys: Mapping[int, PublicKeys]) -> tuple[Participant, dict[int, bytes]]:
     """Step 1: draw b_i, and divide it and the mask key among the neighbours, whose keys these are, and oneself.
 
-    Return what each neighbour is sent, encrypted for it.
+    Return what each neighbour is sent, encrypted for it. Keys that are none raise a ValueError, also those that only
+    the next step will need.
     """
+    for j in keys:
+        _mask_key(me.mask_key, keys[j].mask, me.context, me.id, j)
     seed, who = new_pair().secret, sorted([me.id, *keys])
     least = threshold(len(who))
     both = zip(split(me.mask_key, len(who), least), split(seed, len(who), least), strict=True)
