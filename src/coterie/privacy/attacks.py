@@ -187,5 +187,7 @@ def _chance(right: int, guesses: int, trials: int, epsilon: float, delta: float)
         return tail
     k = np.arange(right - 1, -1, -1)
     ways = gammaln(guesses + 1) - gammaln(k + 1) - gammaln(guesses - k + 1)
-    fewer = np.cumsum(np.exp(ways + k * math.log(accuracy) - (guesses - k) * (epsilon + math.log1p(math.exp(-epsilon)))))
+    fewer = np.cumsum(
+        np.exp(ways + k * math.log(accuracy) - (guesses - k) * (epsilon + math.log1p(math.exp(-epsilon))))
+    )
     return tail + 2 * trials * delta * float((fewer / np.arange(1, right + 1)).max())

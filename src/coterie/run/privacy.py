@@ -8,7 +8,7 @@ from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_network
 from coterie.messages import Guarantee, ModelSpec
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
-from coterie.results.privacy import COUNTS
+from coterie.results.privacy import COUNTS, DESCRIPTIONS
 from coterie.run.config import Config
 from coterie.run.config_trust import private_training_of
 
@@ -56,7 +56,7 @@ def _of_descriptions(config: Config, fed: Federation, wanted: Guarantee, simulat
     counted = [] if limited and "train" not in answered else [COUNTS]
     noise = gaussian_sigma(wanted.epsilon, wanted.delta)
     return {
-        "what": "what clients tell to describe themselves",
+        "what": DESCRIPTIONS,
         "unit": "sample",
         "epsilon": epsilon_of([Release("description", noise)] * told.most, wanted.delta),
         "delta": wanted.delta,
