@@ -55,7 +55,7 @@ def audit(
         ...     result = coterie.run(**settings, out=f"{folder}/run")
         ...     found = coterie.audit(result)
         >>> [row.target for row in found.runs[0].findings], found.broken
-        (['signatures', 'pictures in signatures', 'models that clients receive', 'models that clients send'], [])
+        (['signatures', 'pictures', 'received models', 'sent models'], [])
     """
     from pathlib import Path
 

@@ -161,7 +161,7 @@ class Attacks:
         self.notes.append(f"pictures, {shown}: of {counted(len(fewest), 'signature')} of {of} samples, the fewest.")
         value, error = auc(own, control)
         cosines = float(own.mean()), float(control.mean())
-        return Finding("pictures in signatures", shown, value, error, len(own) + len(control), cosines)
+        return Finding("pictures", shown, value, error, len(own) + len(control), cosines)
 
     def on_received_models(self) -> list[Finding]:
         """Tell by their loss which samples the models that clients receive were trained on."""
@@ -170,7 +170,7 @@ class Attacks:
             self.notes.append("the server has no whole model of a client.")
             return []
         parts = [self._by_loss(model, clients) for model, clients in models]
-        return [self._membership("models that clients receive", "as sent", Trials.joined(parts), self._claim("model"))]
+        return [self._membership("received models", "as sent", Trials.joined(parts), self._claim("model"))]
 
     def on_sent_models(self) -> list[Finding]:
         """Tell by their loss which samples a client's own training was on, where the server sees what it sends."""
@@ -182,7 +182,7 @@ class Attacks:
             self.notes.append("clients send no whole model that the server could try samples on.")
             return []
         parts = [self._by_loss(model, [client]) for client, model in models.items()]
-        return [self._membership("models that clients send", "as sent", Trials.joined(parts), self._claim("update"))]
+        return [self._membership("sent models", "as sent", Trials.joined(parts), self._claim("update"))]
 
     def _by_loss(self, model: Params, clients: Sequence[ClientId]) -> tuple[Floats, Floats, npt.NDArray[Any]]:
         """Return scores of samples of clients that trained a model: the lower its loss, the higher."""

@@ -32,17 +32,19 @@ def audit_text(audit: Mapping[str, Any], format: TableFormat = "text") -> str:
 
 
 def legend(confidence: float) -> str:
-    """Say what the columns are."""
+    """Say what rows and columns are."""
     return (
-        "AUC: of telling samples that were trained on from test samples of the same labels, 0.5 is guessing; with its "
-        "standard error, as of independent trials. Nearest: mean cosine of signature vectors with the nearest sample "
-        "behind them (with the nearest other one). ε shown: the least that the attack's guesses leave possible, with "
-        f"confidence {confidence:g}; another attack may show more. ε claimed: by the run, of what was attacked."
+        "Signatures: membership by the length of a sample's projection. Pictures: nearness of single signature vectors "
+        "to samples. Received and sent models: membership by loss; sent ones are those of one more round. AUC: of "
+        "telling samples that were used from test samples of the same labels; 0.5 is guessing; with its standard "
+        "error, as of independent trials. Nearest: mean cosine of signature vectors with the nearest sample behind "
+        "them (with the nearest other). ε shown: the attack leaves no less possible, with confidence "
+        f"{confidence:g}; another one may show more. ε claimed: by the run, for what was attacked."
     )
 
 
 def audit_chart(audit: Mapping[str, Any]) -> Bars:
-    """Return the AUC of each attack with its standard error, a colour per run and kind of protection."""
+    """Return how much better than guessing each attack is, a colour per run and kind of protection."""
     rows = [(run, row) for run in audit["runs"] for row in run["findings"]]
     targets = [*dict.fromkeys(row["target"] for _, row in rows)]
     several = len(audit["runs"]) > 1
@@ -52,16 +54,16 @@ def audit_chart(audit: Mapping[str, Any]) -> Bars:
         series.setdefault(name, {})[row["target"]] = row
     return Bars(
         title="What a server could tell from what clients sent",
-        note="Area under the ROC curve of telling samples that were used from others; whiskers: a standard error.",
+        note="2 AUC - 1 of telling samples that were used from others; whiskers: a standard error.",
         x_label="attacked",
-        y_label="AUC (0.5: guessing)",
+        y_label="2 AUC - 1 (0: guessing, 1: certainty)",
         categories=tuple(targets),
         series=tuple(
             Series(
                 name=name,
-                y=values(found[target]["auc"] if target in found else None for target in targets),
-                low=values(_edge(found.get(target), -1) for target in targets),
-                high=values(_edge(found.get(target), 1) for target in targets),
+                y=values(_above_guessing(found.get(target), 0) for target in targets),
+                low=values(_above_guessing(found.get(target), -1) for target in targets),
+                high=values(_above_guessing(found.get(target), 1) for target in targets),
             )
             for name, found in series.items()
         ),
@@ -73,8 +75,9 @@ def draw_audit(audit: Mapping[str, Any], folder: Path) -> list[Path]:
     return write(paint(audit_chart(audit)), folder / "audit")
 
 
-def _edge(row: Mapping[str, Any] | None, sign: int) -> float | None:
-    return None if row is None else row["auc"] + sign * row["auc_error"]
+def _above_guessing(row: Mapping[str, Any] | None, errors: int) -> float | None:
+    """Return 2 AUC - 1, so many standard errors off."""
+    return None if row is None else 2 * (row["auc"] + errors * row["auc_error"]) - 1
 
 
 def _table(audit: Mapping[str, Any]) -> TextTable:
