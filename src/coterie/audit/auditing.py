@@ -16,10 +16,12 @@ from coterie.audit.seen import in_space, received_models, sent_models, unprotect
 from coterie.data import FederatedData
 from coterie.data.federated import Index
 from coterie.errors import CoterieError, counted
+from coterie.federation.served_model import CandidateModels
 from coterie.messages import ClientId, Params, Signature, SignatureReply
 from coterie.privacy.attacks import Floats, auc, nearest_cosines, projection_lengths, proven_epsilon
 from coterie.results.privacy import DESCRIPTIONS
 from coterie.run.building import load_data, make_trainer
+from coterie.run.expert import needs_expert
 from coterie.run.plugins import Permission
 from coterie.run.progress import Progress
 from coterie.run.trained_models import TrainedRun
@@ -139,17 +141,18 @@ class Attacks:
             for label in np.unique(reply.labels).tolist():
                 vectors = reply.vectors[:, reply.labels == label]
                 own, other = (self._of_label(*side, label) for side in ((train, False), (test, True)))
-                own, other = self._alike(own, other, len(own), client)
+                behind = len(own)
+                own, other = self._alike(own, other, behind, client)
                 if not len(own):
                     continue
-                small.append((len(own), *(nearest_cosines(vectors, x) for x in self._rows(verb, own, other))))
+                small.append((behind, *(nearest_cosines(vectors, x) for x in self._rows(verb, own, other))))
                 own, other = own[:PAIRS], other[:PAIRS]
                 scores = (projection_lengths(vectors, x) for x in self._rows(verb, own, other))
                 parts.append((*scores, self._labels(own, False)))
         if not parts:
             self.notes.append(f"signatures, {shown}: no label has training and test samples, so that none is attacked.")
             return []
-        claim = self._claim("signature") if shown == "as sent" else None
+        claim = self._claim(of_signatures=True) if shown == "as sent" else None
         return [self._membership("signatures", shown, Trials.joined(parts), claim), self._pictures(small, shown)]
 
     def _pictures(self, small: list[tuple[int, Floats, Floats]], shown: Shown) -> Finding:
@@ -170,19 +173,27 @@ class Attacks:
             self.notes.append("the server has no whole model of a client.")
             return []
         parts = [self._by_loss(model, clients) for model, clients in models]
-        return [self._membership("received models", "as sent", Trials.joined(parts), self._claim("model"))]
+        return [self._membership("received models", "as sent", Trials.joined(parts), self._claim(of_signatures=False))]
 
     def on_sent_models(self) -> list[Finding]:
-        """Tell by their loss which samples a client's own training was on, where the server sees what it sends."""
+        """Tell by their loss which samples a client's own training was on, where the server sees what it sends.
+
+        No claim is held against it: it is one round more than those that the run accounts for.
+        """
         if self.run.config.aggregation.secure:
             self.notes.append("sums are secure: the server sees no client's own model, and it is not attacked.")
+            return []
+        if needs_expert(self.run.config):
+            self.notes.append(
+                "clients go by an expert's losses, so that no further round is played to see what they send."
+            )
             return []
         models = sent_models(self.run, self.data, self.clients)
         if not models:
             self.notes.append("clients send no whole model that the server could try samples on.")
             return []
         parts = [self._by_loss(model, [client]) for client, model in models.items()]
-        return [self._membership("sent models", "as sent", Trials.joined(parts), self._claim("update"))]
+        return [self._membership("sent models", "as sent", Trials.joined(parts), None)]
 
     def _by_loss(self, model: Params, clients: Sequence[ClientId]) -> tuple[Floats, Floats, npt.NDArray[Any]]:
         """Return scores of samples of clients that trained a model: the lower its loss, the higher."""
@@ -210,13 +221,11 @@ class Attacks:
         result = self.run.folder.read_result()
         return [] if result is None else result.get("privacy") or []
 
-    def _claim(self, of: str) -> Claim | None:
-        """Return what the run claims; what clients send is covered where the unit is a sample, else it is trusted."""
-        for entry in self._claims:
-            described = entry["what"] == DESCRIPTIONS
-            if described == (of == "signature") and (of != "update" or entry["unit"] == "sample"):
-                return Claim.of(entry)
-        return None
+    def _claim(self, of_signatures: bool) -> Claim | None:
+        """Return what the run claims of what clients tell to describe themselves, or else of models."""
+        choosing = isinstance(self.run.served(self.clients[0]), CandidateModels)
+        entries = (entry for entry in self._claims if (entry["what"] == DESCRIPTIONS) == of_signatures)
+        return next((Claim.of(entry, choosing) for entry in entries), None)
 
     def _note_claims(self, findings: Sequence[Finding]) -> None:
         """Say what claims are conditional on, where their unit is another than that of attacks, and what is left."""

@@ -32,9 +32,9 @@ class Claim:
     """Whether it holds only given who is in which group."""
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Claim:
-        """Read an entry of ``privacy`` in ``result.json``."""
-        given = any("group" in text for text in entry["not_covered"])
+    def of(cls, entry: Mapping[str, Any], choosing: bool = False) -> Claim:
+        """Read an entry of ``privacy`` in ``result.json``; `choosing`: clients choose their group in every round."""
+        given = any("group" in text for text in entry["not_covered"]) and not choosing
         return cls(entry["epsilon"], entry["delta"], entry["unit"], given)
 
     @property

@@ -38,7 +38,7 @@ def auc(members: npt.ArrayLike, others: npt.ArrayLike) -> tuple[float, float]:
 
 def _share_below(scores: Floats, others: Floats) -> Floats:
     """Return for each score the share of others below it, equal ones by half; `others` are sorted."""
-    ends = [np.searchsorted(others, scores, side) for side in ("left", "right")]  # type: ignore[call-overload]
+    ends = [np.searchsorted(others, scores, side) for side in ("left", "right")]
     return np.asarray((ends[0] + ends[1]) / (2 * len(others)))
 
 

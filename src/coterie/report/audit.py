@@ -82,7 +82,7 @@ def _above_guessing(row: Mapping[str, Any] | None, errors: int) -> float | None:
 
 def _table(audit: Mapping[str, Any]) -> TextTable:
     head = ["run", "attacked", "", "AUC", "nearest", "ε shown", "ε claimed", "for one"]
-    rows, bold = [], set[tuple[int, int]]()
+    rows, bold = list[list[str]](), set[tuple[int, int]]()
     for run in audit["runs"]:
         for number, row in enumerate(run["findings"]):
             claim = row["claim"]
