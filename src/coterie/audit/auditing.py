@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -168,12 +168,10 @@ class Attacks:
 
     def on_received_models(self) -> list[Finding]:
         """Tell by their loss which samples the models that clients receive were trained on."""
-        models = received_models(self.run, self.clients)
-        if not models:
-            self.notes.append("the server has no whole model of a client.")
-            return []
-        parts = [self._by_loss(model, clients) for model, clients in models]
-        return [self._membership("received models", "as sent", Trials.joined(parts), self._claim(of_signatures=False))]
+        trained = [client for client in self.clients if client in self.run.journal.states]
+        if len(trained) < len(self.clients):
+            self.notes.append(f"received models: of {counted(len(trained), 'client')}, as the others never trained.")
+        return self._on_models("received models", received_models(self.run, trained), self._claim(of_signatures=False))
 
     def on_sent_models(self) -> list[Finding]:
         """Tell by their loss which samples a client's own training was on, where the server sees what it sends.
@@ -188,12 +186,18 @@ class Attacks:
                 "clients go by an expert's losses, so that no further round is played to see what they send."
             )
             return []
-        models = sent_models(self.run, self.data, self.clients)
-        if not models:
-            self.notes.append("clients send no whole model that the server could try samples on.")
+        sent = sent_models(self.run, self.data, self.clients)
+        return self._on_models("sent models", ((model, [client]) for client, model in sent.items()), None)
+
+    def _on_models(
+        self, target: str, models: Iterable[tuple[Params, list[ClientId]]], claim: Claim | None
+    ) -> list[Finding]:
+        """Attack models of clients together."""
+        parts = [part for model, clients in models if len((part := self._by_loss(model, clients))[0])]
+        if not parts:
+            self.notes.append(f"{target}: there is no whole model that the server could try samples on.")
             return []
-        parts = [self._by_loss(model, [client]) for client, model in models.items()]
-        return [self._membership("sent models", "as sent", Trials.joined(parts), None)]
+        return [self._membership(target, "as sent", Trials.joined(parts), claim)]
 
     def _by_loss(self, model: Params, clients: Sequence[ClientId]) -> tuple[Floats, Floats, npt.NDArray[Any]]:
         """Return scores of samples of clients that trained a model: the lower its loss, the higher."""
