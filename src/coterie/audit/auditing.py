@@ -145,10 +145,10 @@ class Attacks:
                 own, other = self._alike(own, other, behind, client)
                 if not len(own):
                     continue
-                small.append((behind, *(nearest_cosines(vectors, x) for x in self._rows(verb, own, other))))
-                own, other = own[:PAIRS], other[:PAIRS]
-                scores = (projection_lengths(vectors, x) for x in self._rows(verb, own, other))
-                parts.append((*scores, self._labels(own, False)))
+                members, others = self._rows(verb, own, other)
+                small.append((behind, nearest_cosines(vectors, members), nearest_cosines(vectors, others)))
+                members, others = (projection_lengths(vectors, rows[:PAIRS]) for rows in (members, others))
+                parts.append((members, others, self._labels(own[:PAIRS], False)))
         if not parts:
             self.notes.append(f"signatures, {shown}: no label has training and test samples, so that none is attacked.")
             return []
