@@ -11,7 +11,8 @@ import coterie
 from coterie.testing import small_run
 
 FUNCTIONS = [
-    "run", "compare", "sweep", "cluster", "inspect", "report", "reproduce", "predict", "export", "load", "resume",
+    "run", "compare", "sweep", "cluster", "inspect", "audit", "report", "reproduce", "predict", "export", "load",
+    "resume",
 ]  # fmt: skip
 
 

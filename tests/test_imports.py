@@ -36,6 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "run": CORE | {"tracking"},
     "compare": CORE | {"run"},
     "inspect": CORE | {"run"},
+    "audit": CORE | {"run"},
     "deploy": CORE | {"run", "testing"},
     "studies": CORE | {"run", "inspect"},
     "reproduce": CORE | {"run", "compare", "inspect", "studies", "coreset"},

@@ -8,6 +8,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from coterie.audit import audit
 from coterie.compare import compare, load, sweep
 from coterie.errors import CoterieError
 from coterie.inspect import inspect
@@ -40,6 +41,7 @@ __all__ = [
     "Result",
     "Tracker",
     "algorithm",
+    "audit",
     "cluster",
     "compare",
     "dataset",

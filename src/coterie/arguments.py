@@ -116,12 +116,15 @@ def _check(function: Callable[..., Any], args: tuple[Any, ...], keywords: Mappin
         given = inspect.signature(function).bind(*args, **keywords)
     except TypeError:
         return  # the function itself says which argument is too much, or missing
-    for name, value in given.arguments.items():
+    for name, argument in given.arguments.items():
         kinds = _kinds(_written(function.__annotations__.get(name, Any)))
-        default = given.signature.parameters[name].default
-        if kinds is not None and value is not default and not any(fits(value) for fits in kinds.values()):
-            wanted = " or ".join(kind for kind in kinds if kind != "None")
-            raise CoterieError(f"{name} = {repr(value)[:80]} is not valid: should be {wanted}, not {kind_of(value)}")
+        parameter = given.signature.parameters[name]
+        for value in argument if parameter.kind is parameter.VAR_POSITIONAL else (argument,):
+            usual = value is parameter.default
+            if kinds is not None and not usual and not any(fits(value) for fits in kinds.values()):
+                wanted = " or ".join(kind for kind in kinds if kind != "None")
+                what = f"{name} = {repr(value)[:80]} is not valid"
+                raise CoterieError(f"{what}: should be {wanted}, not {kind_of(value)}")
 
 
 def _written(annotation: Any) -> str:

@@ -110,11 +110,20 @@ class FLAG(Redescribed[Description]):
         """In groups clients count by their samples."""
         return "samples"
 
+    @property
+    def verb(self) -> Signature:
+        """What clients are asked for to describe their samples."""
+        return Signature(per_label=True, share=self.share)
+
+    def signatures(self) -> tuple[Signature, Mapping[ClientId, SignatureReply]]:
+        """U_ic of the clients' classes."""
+        return self.verb, {c: SignatureReply(d["vectors"], d["labels"]) for c, d in self.described.items()}
+
     def describe(self, fed: Federation, clients: Sequence[ClientId]) -> dict[ClientId, Description]:
         """Ask each client for U_ic of its classes c, its class counts n_ic, and Δ_i after some epochs from θ⁰."""
         epochs = self.warmup if self.warmup_until is None else min(1, self.warmup)
         warmup = Train(replace(fed.plan, epochs=epochs), start=("initial",), keep=False, purpose="warm-up")
-        request = fed.request(Signature(per_label=True, share=self.share), ClassCounts(), warmup, kind="describe")
+        request = fed.request(self.verb, ClassCounts(), warmup, kind="describe")
         replies = fed.ask(dict.fromkeys(clients, request))
         models: dict[ClientId, Params] = {c: reply.answer(TrainReply).params for c, reply in replies.items()}
         if self.warmup_until is not None:

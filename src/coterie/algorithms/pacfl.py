@@ -154,6 +154,10 @@ class PACFL(GradientDiversities, Redescribed[SignatureReply]):
         )
         return points([sketch(reply.vectors, across) for reply in described])
 
+    def signatures(self) -> tuple[Signature, Mapping[ClientId, SignatureReply]]:
+        """What clients sent; where there are landmarks, only they."""
+        return self.verb, self.described
+
     def details(self) -> dict[str, Any]:
         """Say what the signatures were, and how they were compared."""
         signature = "per-label" if self.verb.per_label else "whole"

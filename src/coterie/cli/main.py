@@ -39,6 +39,7 @@ PANELS = {
         "resume": "Continue a run or a comparison.",
         "predict": "Label samples with a trained model.",
         "export": "Save a trained model as safetensors or ONNX.",
+        "audit": "Attack what clients sent, beside the privacy claimed.",
         "track": "Show finished runs in TensorBoard, MLflow or W&B.",
     },
     "Real sites": {

@@ -11,7 +11,17 @@ from coterie.clustering import Grouping, GroupingOptions, RuleSupport
 from coterie.federation.served_model import ServedModel
 from coterie.federation.server_optimiser import ServerOptions
 from coterie.federation.state import Resumable
-from coterie.messages import ClientId, LabelOffset, ModelSpec, Params, Plan, Request, Weighing
+from coterie.messages import (
+    ClientId,
+    LabelOffset,
+    ModelSpec,
+    Params,
+    Plan,
+    Request,
+    Signature,
+    SignatureReply,
+    Weighing,
+)
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -119,6 +129,10 @@ class Algorithm(CommonOptions, Resumable, ABC):
 
     def memberships(self) -> Mapping[ClientId, Sequence[float]] | None:
         """Return clients' shares in all groups, or the groups each is in, if it may be in several."""
+        return None
+
+    def signatures(self) -> tuple[Signature, Mapping[ClientId, SignatureReply]] | None:
+        """Return the signatures that clients sent, as far as they are kept, and what was asked for; for audits."""
         return None
 
     @property

@@ -5,6 +5,8 @@ from typing import Any
 
 UNITS = {"sample": "one sample of a client", "client": "one client"}
 """What may be added or removed without anybody being able to tell, by the name in ``result.json``."""
+DESCRIPTIONS = "what clients tell to describe themselves"
+"""Of what a claim is that is about signatures and label counts; others are about models."""
 COUNTS = "numbers of samples"
 """What a client declares, where it does not hide it."""
 

@@ -10,7 +10,7 @@ from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_counted, error_in_network
 from coterie.messages import VERBS, Guarantee, ModelSpec, Plan, PrivateSteps
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
-from coterie.results.privacy import COUNTS
+from coterie.results.privacy import COUNTS, DESCRIPTIONS
 from coterie.run.config import Config
 from coterie.run.config_trust import PrivateStepOptions, private_training_of
 from coterie.training.private_steps import steps_of_epoch, training_release
@@ -105,7 +105,7 @@ def _of_descriptions(config: Config, fed: Federation, wanted: Guarantee, simulat
     """Say how private what clients tell of themselves is; ε is that of the client that was asked most."""
     told, noise = fed.disclosures, gaussian_sigma(wanted.epsilon, wanted.delta)
     return {
-        "what": "what clients tell to describe themselves",
+        "what": DESCRIPTIONS,
         "unit": "sample",
         "epsilon": epsilon_of([Release("description", noise)] * told.most, wanted.delta),
         "delta": wanted.delta,
