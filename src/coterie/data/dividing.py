@@ -64,6 +64,7 @@ def divide(
     if surplus > 1:
         division = some_of(replace(division, parts=parts), clients, stream(seed, "surplus"))
         parts = ClientParts.of(division.parts)
+    names = _client_names(dataset, partition_name, parts)
     parts, test, test_parts = _with_test_parts(dataset, division, parts, seed)
     train, train_parts = side_by_side(dataset.train, parts)
     reserved = dataset.train[server]
@@ -82,6 +83,7 @@ def divide(
         class_names=dataset.class_names,
         encoding=dataset.encoding,
         target=target,
+        client_names=names,
     )
     return data if division.concept is None else _with_concept(data, division)
 
@@ -98,6 +100,13 @@ def fitting_clients(
         _, sizes = np.unique(pool.users, return_counts=True)
         return max(1, min(usual, int((sizes >= options["min_samples"]).sum()) // surplus))
     return max(min(2, len(pool.train)), min(usual, len(pool.train) // surplus // FEWEST_SAMPLES))
+
+
+def _client_names(dataset: Dataset, partition_name: str, parts: ClientParts) -> tuple[str, ...]:
+    """Return what clients are called, where each is a user that has a name."""
+    if partition_name != "by-user" or dataset.users is None or not dataset.user_names:
+        return ()
+    return tuple(dataset.user_names[dataset.users[part[0]]] for part in parts)
 
 
 def _shares_test_set(dataset: Dataset, division: Partition) -> bool:

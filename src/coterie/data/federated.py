@@ -87,6 +87,8 @@ class Dataset:
     """How rows became inputs, where it is made of a table."""
     notes: tuple[str, ...] = ()
     """What the user should know of how it was read, a sentence each."""
+    user_names: tuple[str, ...] = ()
+    """What `users` are called, by their numbers; none: it is not known."""
 
     @property
     def of_numbers(self) -> bool:
@@ -145,6 +147,8 @@ class FederatedData:
     """Mean and deviation of numbers to predict, in which all `y` are; None: they are labels."""
     later: "Sequence[FederatedData]" = ()
     """Clients that come when training is over, with samples of their own, one after the other; not among the above."""
+    client_names: tuple[str, ...] = ()
+    """What clients are called, where each is a user that has a name."""
 
     @property
     def all_clients(self) -> int:

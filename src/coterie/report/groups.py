@@ -18,6 +18,7 @@ from coterie.report.text_table import TextTable, printed
 from coterie.results import charts
 from coterie.results.charts import Block, Chart, Section, Table, classical_mds, completed_distances, tree_of, values
 from coterie.results.client_columns import FEW
+from coterie.results.names import NO_NAMES, Names
 from coterie.results.protocols import EACH_CLIENT
 from coterie.results.runs import StoredRun
 
@@ -31,30 +32,41 @@ def groups_table(
     counts: Ints,
     true_groups: Sequence[int] | None,
     title: str,
+    names: Names = NO_NAMES,
 ) -> str:
     """Write a row per group: its clients, and the labels of their samples."""
-    heading, table = _heading_and_table(grouping, clients, counts, true_groups, title)
+    heading, table = _heading_and_table(grouping, clients, counts, true_groups, title, names)
     return printed([heading, grouping.reason], table)
 
 
 def groups_html(
-    grouping: Grouping, clients: Sequence[int], counts: Ints, true_groups: Sequence[int] | None, title: str
+    grouping: Grouping,
+    clients: Sequence[int],
+    counts: Ints,
+    true_groups: Sequence[int] | None,
+    title: str,
+    names: Names = NO_NAMES,
 ) -> str:
     """Write the same for a notebook."""
-    heading, table = _heading_and_table(grouping, clients, counts, true_groups, title)
+    heading, table = _heading_and_table(grouping, clients, counts, true_groups, title, names)
     return html(heading, [table], [grouping.reason])
 
 
 def _heading_and_table(
-    grouping: Grouping, clients: Sequence[int], counts: Ints, true_groups: Sequence[int] | None, title: str
+    grouping: Grouping,
+    clients: Sequence[int],
+    counts: Ints,
+    true_groups: Sequence[int] | None,
+    title: str,
+    names: Names,
 ) -> tuple[str, TextTable]:
     rows = []
     for group in range(grouping.n_groups):
         members = grouping.members(group)
         truth = [] if true_groups is None else [shares([true_groups[i] for i in members])]
-        members_text = shortened(sorted(clients[i] for i in members))
+        members_text = shortened(sorted(clients[i] for i in members), names)
         numbers = [str(group), str(len(members)), f"{counts[members].sum():,}"]
-        rows.append([*numbers, members_text, profile(counts[members].sum(axis=0)), *truth])
+        rows.append([*numbers, members_text, profile(counts[members].sum(axis=0), names), *truth])
     texts = ["who", "labels of their samples", *(["true groups"] if true_groups is not None else [])]
     table = TextTable(["group", "clients", "samples", *texts], rows, left=texts)
     many = counted(grouping.n_groups, "group")
@@ -63,17 +75,17 @@ def _heading_and_table(
     return f"{title}: {many} by rule '{grouping.rule}'{cut}{sure}", table
 
 
-def profile(counts: Ints, most: int = 5) -> str:
+def profile(counts: Ints, names: Names = NO_NAMES, most: int = 5) -> str:
     """Write which labels there are, the frequent ones first, with their share of the samples.
 
-    >>> profile(np.array([5, 0, 15]))
-    '2: 75 %, 0: 25 %'
+    >>> profile(np.array([5, 0, 15])), profile(np.array([5, 15]), Names(classes=("no", "yes")))
+    ('2: 75 %, 0: 25 %', 'yes: 75 %, no: 25 %')
     """
     total, present = counts.sum(), np.flatnonzero(counts)
     if len(present) > most and counts[present].max() < 1.5 * counts[present].mean():
         return f"{len(present)} labels, evenly"
     order = present[np.argsort(-counts[present], kind="stable")]
-    listed = ", ".join(f"{label}: {100 * counts[label] / total:.0f} %" for label in order[:most])
+    listed = ", ".join(f"{names.of_class(label)}: {100 * counts[label] / total:.0f} %" for label in order[:most])
     return listed + (f" and {len(order) - most} more" if len(order) > most else "")
 
 
@@ -155,10 +167,14 @@ def describe_unit(unit: str) -> str:
     return {"degrees": "angle in degrees", "times noise": "distance, in times the noise"}.get(unit, unit)
 
 
-def shortened(clients: Sequence[int]) -> str:
-    """Write the first clients, and the last."""
-    first = [str(client) for client in clients[:8]]
-    return " ".join(first) + (f" … {clients[-1]}" if len(clients) > 8 else "")
+def shortened(clients: Sequence[int], names: Names = NO_NAMES) -> str:
+    """Write the first clients, and the last.
+
+    >>> shortened([0, 2]), shortened([0, 2], Names(("Riverside", "St. Mary", "North")))
+    ('0 2', 'Riverside, North')
+    """
+    first = (", " if names.clients else " ").join(names.of_client(client) for client in clients[:8])
+    return first + (f" … {names.of_client(clients[-1])}" if len(clients) > 8 else "")
 
 
 def shares(groups: Sequence[int]) -> str:
@@ -213,9 +229,10 @@ def _table(run: StoredRun) -> Table:
         for accuracies in of_clients:
             measured = [n for client in members if client < len(accuracies) and (n := accuracies[client]) is not None]
             means.append(sum(measured) / len(measured) if measured else None)
-        cells: list[str | float] = ["none" if group is None else str(group), len(members), shortened(members)]
+        name, who = "none" if group is None else str(group), shortened(members, run.names)
+        cells: list[str | float] = [name, len(members), who]
         if counts is not None:
-            cells += [int(counts[members].sum()), profile(counts[members].sum(axis=0))]
+            cells += [int(counts[members].sum()), profile(counts[members].sum(axis=0), run.names)]
         cells += (
             [] if truth is None else [shares([group for client in members if (group := truth[client]) is not None])]
         )

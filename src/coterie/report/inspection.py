@@ -14,6 +14,7 @@ from coterie.report.picture_files import write
 from coterie.report.static import paint, paint_grid
 from coterie.report.text_table import TextTable, printed, sentence, wrapped
 from coterie.results.charts import Chart, Code, Fact, HeatMap, Page, Point, Scatter, Section, Table, tree_of, values
+from coterie.results.names import Names
 from coterie.results.privacy import privacy_text
 
 SIMULATION = "simulation only"
@@ -263,12 +264,13 @@ def class_angles(classes: Mapping[str, Any]) -> HeatMap:
 
 def groups_table(inspected: Mapping[str, Any]) -> Table:
     """Return who is in which group, and their labels."""
-    counts = np.array(inspected["labels"], np.int64)
+    counts, called = np.array(inspected["labels"], np.int64), Names.in_result(inspected["grouping"])
     rows = []
     for group in range(inspected["grouping"]["n_groups"]):
         members = [i for i in range(len(inspected["clients"])) if _group(inspected, i) == group]
-        names = " ".join(str(inspected["clients"][i]) for i in members)
-        rows.append((str(group), len(members), int(counts[members].sum()), names, profile(counts[members].sum(axis=0))))
+        who = (", " if called.clients else " ").join(called.of_client(inspected["clients"][i]) for i in members)
+        labels = profile(counts[members].sum(axis=0), called)
+        rows.append((str(group), len(members), int(counts[members].sum()), who, labels))
     return Table(title="Groups", columns=("group", "clients", "samples", "who", "labels"), rows=tuple(rows))
 
 

@@ -15,6 +15,7 @@ from coterie.results.charts import Bars, Chart, Lines, Series, values
 from coterie.results.client_columns import FEW
 from coterie.results.formats import data_title
 from coterie.results.metrics import MetricScale, scale, scale_of
+from coterie.results.names import Names
 from coterie.results.protocols import AT_END, CURVES, EACH_CLIENT, PROTOCOLS, estimated, standard_errors
 from coterie.results.statistics import mean, spread
 
@@ -39,7 +40,7 @@ def result_html(result: Mapping[str, Any]) -> str:
     notes = [text] if (text := estimated(result)) else []
     notes += [] if result["ari"] is None else [f"Agreement with the true groups (ARI): {result['ari']:.2f}."]
     if result["groups"] is not None:
-        lines = _group_rows(result["groups"], result["per_client"], scaled)
+        lines = _group_rows(result["groups"], result["per_client"], scaled, Names.in_result(result))
         tables.append(TextTable(["group", "clients", "who", *_measured(result["per_client"])], lines, left=["who"]))
     sent = " and ".join(
         f"{result['traffic'][way] / 1e6:.2f} MB {word}"
@@ -53,7 +54,9 @@ def _measured(per_client: Mapping[str, Any]) -> list[str]:
     return [key for key in EACH_CLIENT if any(value is not None for value in per_client.get(key) or [])]
 
 
-def _group_rows(groups: Sequence[int | None], per_client: Mapping[str, Any], shown: MetricScale) -> list[list[str]]:
+def _group_rows(
+    groups: Sequence[int | None], per_client: Mapping[str, Any], shown: MetricScale, names: Names
+) -> list[list[str]]:
     """Return a line per group: how many clients, who, and their mean accuracies."""
     known = sorted({group for group in groups if group is not None})
     rows = []
@@ -61,7 +64,7 @@ def _group_rows(groups: Sequence[int | None], per_client: Mapping[str, Any], sho
         members = [client for client, other in enumerate(groups) if other == group]
         means = [mean(per_client[key][client] for client in members) for key in _measured(per_client)]
         name = "in none" if group is None else str(group)
-        rows.append([name, str(len(members)), shortened(members), *map(shown.written, means)])
+        rows.append([name, str(len(members)), shortened(members, names), *map(shown.written, means)])
     if len(known) > MOST_GROUPS:
         rows.insert(MOST_GROUPS, [f"… {len(known) - MOST_GROUPS} more", "", "", *("" for _ in _measured(per_client))])
     return rows

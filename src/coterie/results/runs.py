@@ -8,6 +8,7 @@ from typing import Any
 from coterie.errors import CoterieError
 from coterie.results.charts import Value, Values, value, values
 from coterie.results.metrics import ACCURACY, MetricScale, scale, title
+from coterie.results.names import Names
 from coterie.results.protocols import CURVES, standard_errors
 from coterie.results.run_folder import PlotArrays, RunFolder, SiteSummary
 from coterie.results.statistics import group_count
@@ -151,6 +152,11 @@ class StoredRun:
     def groups(self) -> list[int | None] | None:
         """The group of each client."""
         return None if self.result is None else self.result.get("groups")
+
+    @property
+    def names(self) -> Names:
+        """What clients and classes are called."""
+        return Names.in_result(self.result)
 
     @property
     def true_groups(self) -> list[int | None] | None:

@@ -173,6 +173,8 @@ class ResultFields(TypedDict):
     accuracy_group_mean: NotRequired[dict[str, Value] | None]
     measured: NotRequired[dict[str, MeasuredEntry]]
     measured_by_true_group: NotRequired[dict[str, list[MeasuredEntry]] | None]
+    client_names: NotRequired[list[str] | None]
+    class_names: NotRequired[list[str] | None]
     metric: NotRequired[str]
     privacy: NotRequired[list[PrivacyEntry] | None]
 

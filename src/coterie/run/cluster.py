@@ -17,6 +17,7 @@ from coterie.clustering import Grouping, adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.errors import CoterieError, counted
 from coterie.files import new_files
+from coterie.results.names import NO_NAMES, Names
 from coterie.results.privacy import privacy_text
 from coterie.run.building import Session, completed, load_data, session
 from coterie.run.config import Config
@@ -50,6 +51,8 @@ class ClusterResult:
     """Clients with too few samples of each label to be compared, and the group that the method puts them into."""
     privacy: list[dict[str, Any]] | None = None
     """How private what they told is, as in ``result.json``."""
+    names: Names = NO_NAMES
+    """What clients and classes are called."""
 
     @property
     def ari(self) -> float | None:
@@ -70,6 +73,7 @@ class ClusterResult:
             "true_groups": None if self.true_groups is None else self._by_client(self.true_groups),
             "ari": self.ari,
             **({} if self.privacy is None else {"privacy": self.privacy}),
+            **self.names.to_json(),
         }
 
     def _by_client(self, values: list[int], others: Mapping[int, int] = MappingProxyType({})) -> list[int | None]:
@@ -85,7 +89,7 @@ class ClusterResult:
     def _repr_html_(self) -> str:
         from coterie.report.groups import groups_html
 
-        return groups_html(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+        return groups_html(self.grouping, self.clients, self.counts, self.true_groups, self.title, self.names)
 
     @checked
     def plot(self, what: Literal["proximity", "dendrogram"] = "proximity", ax: "Axes | None" = None) -> "Axes":
@@ -123,7 +127,7 @@ class ClusterResult:
         from coterie.report.groups import groups_table
         from coterie.report.text_table import wrapped
 
-        table = groups_table(self.grouping, self.clients, self.counts, self.true_groups, self.title)
+        table = groups_table(self.grouping, self.clients, self.counts, self.true_groups, self.title, self.names)
         return "\n".join([table, *(wrapped([text]) for text in privacy_text(self.to_json()))])
 
 
@@ -183,5 +187,6 @@ def grouped(config: Config, data: FederatedData, progress: Progress) -> Iterator
                 missing=missing,
                 uncompared=uncompared,
                 privacy=privacy_of(config, run.fed, run.algorithm, simulated=True),
+                names=Names(data.client_names, data.class_names),
             ),
         )

@@ -81,6 +81,10 @@ class Result:
     """The same of each true group, where numbers are not exact."""
     privacy: list[dict[str, Any]] | None = None
     """How private what clients told is: ``unit``, ``epsilon``, ``delta``, ``mechanism``, what is ``not_covered``."""
+    client_names: list[str] | None = None
+    """What clients are called, where the data name them."""
+    class_names: list[str] | None = None
+    """What labels stand for, where the data say it."""
     metric: str = "accuracy"
     """What all numbers called accuracy are: accuracy itself, or the metric that was chosen."""
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -184,6 +188,7 @@ class Result:
             return frame(self.history, "round")
         columns: dict[str, Sequence[Any] | None] = {**self.per_client}
         columns |= {"group": self.groups, "true_group": self.true_groups}
+        columns = {"name": self.client_names, **columns}
         known = {name: column for name, column in columns.items() if column}
         clients = range(max(map(len, known.values()), default=0))
         return frame([{"client": c, **{name: known[name][c] for name in known}} for c in clients], "client")

@@ -83,6 +83,8 @@ def summarise(
         events=_events(fed, evaluator),
         trainer=fed.trainer.name,
         validation=config.evaluation.validation,
+        client_names=[*data.client_names] or None,
+        class_names=[*data.class_names] or None,
         metric=config.evaluation.metric,
         engine=fed.engine.name,
         versions=_versions(config),

@@ -177,8 +177,9 @@ def dataset_from_table(
             notes += odd
         normalisation = Normalisation(1.0, *encoding.moments(arrays["x_train"]))
         notes = [*_said(encoding, train, fills), *notes]
+    user_names: list[str] = []
     if columns.client is not None:
-        arrays["user_train"] = levels(train.columns[columns.client], f"{place}: column '{columns.client}'")[0]
+        arrays["user_train"], user_names = levels(train.columns[columns.client], f"{place}: column '{columns.client}'")
         if "test" in parts:
             notes.append(
                 f"divided by '{columns.client}', clients are tested on rows of their own (by-user:test_share=0.2), not "
@@ -187,7 +188,13 @@ def dataset_from_table(
     if columns.group is not None:
         arrays |= _attributes(train.columns[columns.group], f"{place}: column '{columns.group}'")
     made = dataset_from_arrays(name, arrays, place, classes=options.classes, class_names=class_names)
-    return replace(made, normalisation=normalisation or made.normalisation, encoding=encoding, notes=tuple(notes))
+    return replace(
+        made,
+        normalisation=normalisation or made.normalisation,
+        encoding=encoding,
+        notes=tuple(notes),
+        user_names=tuple(user_names),
+    )
 
 
 def _parts(
