@@ -59,6 +59,9 @@ def test_a_run_without_protection_claims_nothing_and_is_left_as_it_is(plain: Pat
     assert run.clients == [*range(8)]
     assert content(plain) == before
     assert coterie.audit(plain, progress=False).to_json() == found.to_json()
+    table = [line for line in found.report("markdown").splitlines() if line.startswith("|")]
+    assert len(table) == 2 + len(TARGETS)
+    assert f"{run.findings[0].auc:.3f} ± {run.findings[0].auc_error:.3f}" in table[2]
 
 
 @pytest.mark.integration
