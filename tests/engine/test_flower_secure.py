@@ -117,7 +117,8 @@ def test_a_server_that_puts_in_keys_of_its_own_gets_no_shares(tmp_path: Path, mo
 
     def question(self: SharedSecrets, client: ClientId, ahead: bool = False) -> Shares:
         asked = honest(self, client, ahead)
-        assert asked.signers is not None
+        if asked.signers is None:  # in the rehearsal at a site, whose clients have no identities
+            return asked
         assert len({*asked.signers}) == SITES - 1
         return replace(asked, masks=("09" + 31 * "00", *asked.masks[1:]))
 
