@@ -1,6 +1,6 @@
 """Whether secure sums cost accuracy: methods with masks and without, on the same seeds of digits-rotated.
 
-    python benchmarks/secure_accuracy.py [--methods fedavg,pacfl,ifca,scaffold] [--clients 20] [--seeds 0-4]
+    python benchmarks/secure_accuracy.py [--methods fedavg,pacfl,ifca,scaffold] [--clients 20] [--seeds 0-4] ...
 
 Figures are C in per cent, with all clients in every round; "apart" is that with masks less that without, in points, and
 "too few" how often a group kept its model since fewer clients than `secure_min` were in it.
@@ -21,7 +21,10 @@ def outcome(method: str, seed: int, options: argparse.Namespace, **settings: Any
     """Return C in per cent at the end of a run, and how many sums there were too few clients for."""
     common: dict[str, Any] = {"fraction": 1.0, "rounds": options.rounds, "clients": options.clients, "seed": seed}
     groups = {"groups": 4} if method in GROUPED else {}
-    result = coterie.run(algorithm=method, dataset="digits-rotated", **common, **groups, **settings)
+    guard = {"init_retry": options.init_retry} if method == "ifca" else {}
+    result = coterie.run(
+        algorithm=method, algorithm_options=guard, dataset="digits-rotated", **common, **groups, **settings
+    )
     reached = result.accuracy["C"]
     assert reached is not None
     return 100 * reached, sum(event["count"] for event in result.events if event["kind"] == "too few")
@@ -32,15 +35,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", default="fedavg,pacfl,ifca,scaffold")
     parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--secure-min", type=int, default=5)
+    parser.add_argument("--init-retry", type=int, default=0, help="ifca: new models while too few choose one")
     parser.add_argument("--seeds", default="0-4")
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
     print("| method | without masks | with masks | apart, by seed | mean apart | too few |")
     print("|---|---|---|---|---|---|")
     for method in options.methods.split(","):
-        seeds = parse_seeds(options.seeds)
+        seeds, secure = parse_seeds(options.seeds), {"secure": True, "secure_min": options.secure_min}
         plain = np.array([outcome(method, seed, options)[0] for seed in seeds])
-        masked, few = np.array([outcome(method, seed, options, secure=True) for seed in seeds]).T
+        masked, few = np.array([outcome(method, seed, options, **secure) for seed in seeds]).T
         by_seed = ", ".join(f"{difference:+.1f}" for difference in masked - plain)
         figures = f"{plain.mean():.1f} | {masked.mean():.1f} | {by_seed} | {(masked - plain).mean():+.2f}"
         print(f"| {method} | {figures} | {few.sum():.0f} |", flush=True)
