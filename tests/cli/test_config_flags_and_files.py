@@ -63,6 +63,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "privacy.limit": ("epsilon=3,delta=1e-6", "epsilon=3.0,delta=1e-06"),
     "privacy.unprotected": ("train", ["train"]),
     "privacy.dp_signature": ("epsilon=1,delta=1e-6", "epsilon=1.0,delta=1e-06"),
+    "privacy.dp_sgd": ("epsilon=8,delta=1e-4,clip=2", "epsilon=8.0,delta=0.0001,clip=2.0,rate=0.1"),
     "privacy.dp_training": ("epsilon=8,delta=1e-4,clip=1", "epsilon=8.0,delta=0.0001,clip=1.0,min_group=10"),
     "newcomers.share": ("0.25", 0.25),
     "newcomers.draw": ("last", "last"),

@@ -23,7 +23,7 @@ CONTRACT = [
     "algorithm", "data", "partition", "model", "seed", "rounds", "accuracy", "per_client", "groups", "true_groups",
     "ari", "grouping", "details", "memberships", "newcomers", "traffic", "targets", "seconds", "events", "trainer",
     "engine", "versions", "validation", "unadapted", "accuracy_by_true_group", "accuracy_group_mean",
-    "measured", "measured_by_true_group", "privacy", "metric", "format",
+    "measured", "measured_by_true_group", "privacy", "client_names", "class_names", "metric", "format",
 ]  # fmt: skip
 
 
