@@ -90,7 +90,7 @@ def main() -> None:
 def row(method: str, cell: dict[str, Any]) -> str:
     """Return a row of the table; below it what attacks disprove."""
     areas = ["{:.3f} ± {:.3f}".format(*cell["auc"][target]) for target in ("received models", "sent models")]
-    claimed = "∞" if cell["epsilon"] is None else f"{cell['epsilon']:.3g}, {METHODS[method][1]}"
+    claimed = "∞" if cell["epsilon"] is None else f"{cell['epsilon']:.2g}, {METHODS[method][1]}"
     numbers = [cell["method"], claimed, f"{100 * cell['C']:.1f}", *areas, f"{cell['shown']['received models']:.2g}"]
     return "\n".join([f"| {' | '.join(numbers)} |", *cell["broken"]])
 
