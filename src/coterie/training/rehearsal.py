@@ -26,8 +26,9 @@ class RehearsalTrainer:
         with self._lock:
             self.steps += steps
             self.trainings += 1
-        name = min(sorted(learning(job.spec, job.plan.train)), key=lambda key: job.start[key].size)
-        changed = (job.start[name] + job.rng.random()).astype(job.start[name].dtype)
+        floats = [key for key in sorted(learning(job.spec, job.plan.train)) if job.start[key].dtype.kind == "f"]
+        name = min(floats, key=lambda key: job.start[key].size)
+        changed = np.asarray(job.start[name] + job.rng.random(), job.start[name].dtype)
         return Outcome({**job.start, name: changed}, 0.0, steps)
 
     def train_together(self, jobs: Sequence[Job]) -> list[Outcome | Diverged]:
