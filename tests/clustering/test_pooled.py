@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from coterie.clustering import Concepts, adjusted_rand_index
+from coterie.clustering.forest import forest
+from coterie.clustering.hierarchical import cut
 from coterie.clustering.pooled import Told, judged, merged, pooled_groups, settle, spread_out, to_pools
 from coterie.similarity import ClassMoments, class_distances, class_moments
 
@@ -187,3 +189,18 @@ def test_a_few_clients_with_few_labels_and_numbers_are_seldom_divided() -> None:
         pairs, rule = class_distances(clients), Concepts()
         divided += rule.pooled(pairs, np.zeros(12, np.int64), clients) is not None
     assert divided <= 2
+
+
+def test_of_groupings_that_are_as_clear_the_fewest_groups_are_taken() -> None:
+    """Samples vary along one line, so that parts of a group are apart by chance; far groups make both as clear."""
+    rng, truth, clients = np.random.default_rng(0), [i % 2 for i in range(40)], []
+    centres, spread = rng.normal(size=(2, LABELS, 4)) * 20, [1, 1e-3, 1e-3, 1e-3]
+    for group in truth:
+        y = np.sort(rng.choice(rng.choice(LABELS, 2, replace=False), 60))
+        clients.append(class_moments(centres[group, y] + rng.normal(size=(60, 4)) * spread, y, LABELS))
+    told, one = Told.of(clients), np.zeros(40, np.int64)
+    pairs = class_distances(clients)
+    start = cut(forest(pairs["distance"], pairs["weight"]), count=13)
+    clear = {made.labels.max() + 1: made for made in merged(told, start) if made.excess > 2}
+    assert [round(clear[groups].silhouette, 2) for groups in (2, 3)] == [1.0, 1.0]
+    assert adjusted_rand_index(truth, pooled_groups(told, pairs, one, chance=2.0, least=0.7)) == 1

@@ -100,7 +100,8 @@ def _divided(told: Told, pairs: npt.NDArray[Any], members: Ints, chance: float, 
     ]
     if not found:
         return [members]
-    best = max(found, key=lambda made: (round(made.silhouette, 2), int(made.labels.max())))
+    # Of groupings that are as clear, the one with the fewest groups: whether these can be divided is asked below.
+    best = max(found, key=lambda made: (round(made.silhouette, 2), -int(made.labels.max())))
     return [
         leaf
         for group in range(int(best.labels.max()) + 1)
