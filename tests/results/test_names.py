@@ -8,6 +8,8 @@ import pytest
 import coterie
 from coterie.report.folders import make_page
 from coterie.report.page import render
+from coterie.results.names import NO_NAMES, Names
+from coterie.run.trained_models import find_model
 
 HOSPITALS = ("Riverside", "St. Mary", "North", "Lakeside")
 SETTINGS = {"partition": "by-user", "rounds": 1, "epochs": 1}
@@ -45,6 +47,19 @@ def test_results_frames_and_pages_have_them(table: str, tmp_path: Path) -> None:
     assert [*result.to_frame("clients")["name"]] == result.client_names
     assert ", ".join(sorted(HOSPITALS)) in result._repr_html_()
     assert ", ".join(sorted(HOSPITALS)) in render(make_page([tmp_path / "run"]))
+    number, inputs = sorted(HOSPITALS).index("North"), table.partition(":")[0]
+    assert find_model(tmp_path / "run", "North").client == result.trained_model("North", None).client == number
+    by_name, by_number = (coterie.predict(tmp_path / "run", inputs, client=who) for who in ("North", number))
+    assert np.array_equal(by_name, by_number)
+    with pytest.raises(coterie.CoterieError, match="no client 'Nort': did you mean 'North'"):
+        coterie.export(result, tmp_path / "x.safetensors", client="Nort")
+
+
+def test_a_name_stands_before_a_number() -> None:
+    assert Names(("1", "0")).client_number("0") == 1
+    assert Names(("1", "0")).client_number(0) == 0
+    with pytest.raises(coterie.CoterieError, match="no client 'North': clients have no names here, only numbers"):
+        NO_NAMES.client_number("North")
 
 
 def test_data_without_names_have_none() -> None:

@@ -19,8 +19,11 @@ Plot = Annotated[
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", help="Runs at a time; by default one per core.", min=1)]
 WhoseModel = Annotated[
-    int | None,
-    typer.Option(help="Take the model of this client: its own if it has trained, else what it would receive."),
+    str | None,
+    typer.Option(
+        help="Take the model of this client, a name or number: its own if it has trained, else what it would receive.",
+        metavar="CLIENT",
+    ),
 ]
 Group = Annotated[int | None, typer.Option("--group", "--cluster", help="Take the model of this group.", metavar="N")]
 Name = Annotated[

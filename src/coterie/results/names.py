@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coterie.errors import CoterieError, suggestion
+
 
 @dataclass(frozen=True)
 class Names:
@@ -25,6 +27,23 @@ class Names:
         ('Riverside', '1')
         """
         return self.clients[client] if client < len(self.clients) else str(client)
+
+    def client_number(self, client: int | str | None) -> int | None:
+        """Return the number of a client that a user calls by its name, or by its number.
+
+        >>> names = Names(("Riverside", "Lakeview"))
+        >>> names.client_number("Lakeview"), names.client_number("0"), names.client_number(7)
+        (1, 0, 7)
+        """
+        if not isinstance(client, str):
+            return client
+        if client in self.clients:
+            return self.clients.index(client)
+        try:
+            return int(client)
+        except ValueError:
+            hint = suggestion(client, self.clients) if self.clients else "clients have no names here, only numbers"
+            raise CoterieError(f"there is no client '{client}': {hint}") from None
 
     def of_class(self, label: int) -> str:
         """Return the name of a class."""

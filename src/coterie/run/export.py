@@ -97,7 +97,7 @@ class Predictions:
 def predict(
     run: Path,
     images: Path,
-    client: int | None = None,
+    client: int | str | None = None,
     out: Path | None = None,
     *,
     group: int | None = None,
@@ -176,7 +176,7 @@ def export(
     run: Path,
     out: Path | None = None,
     *,
-    client: int | None = None,
+    client: int | str | None = None,
     group: int | None = None,
     format: Format | None = None,
     smaller: bool = False,

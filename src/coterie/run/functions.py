@@ -163,7 +163,7 @@ def predict(
     run: FilePath | Result,
     inputs: FilePath | npt.ArrayLike,
     *,
-    client: int | None = None,
+    client: int | str | None = None,
     group: int | None = None,
     resize: bool = False,
     plugins: Sequence[FilePath] = (),
@@ -175,7 +175,8 @@ def predict(
         run: A run folder, or a result.
         inputs: Inputs as they were in training, not normalised: an array, a data frame with the columns of the training
             data, or the path of an .npz file with `x`, of a table, of an image, or of a folder of images.
-        client: Use this client's own model if it has trained, otherwise the model it would receive.
+        client: Use this client's own model, by its number or name, if it has trained, otherwise the model it would
+            receive.
         group: Use this group's model. Without either, the model that all clients share.
         resize: Whether to crop images from files to their middle square and scale them to the size used in training.
         plugins: Which of the plugins that the folder names to import.
@@ -200,7 +201,7 @@ def export(
     run: FilePath | Result,
     out: FilePath | None = None,
     *,
-    client: int | None = None,
+    client: int | str | None = None,
     group: int | None = None,
     format: Literal["safetensors", "onnx"] | None = None,
     compact: bool = False,
@@ -246,7 +247,7 @@ def export(
 
 
 def _trained_model(
-    run: FilePath | Result, client: int | None, group: int | None, plugins: Sequence[FilePath], trust: bool
+    run: FilePath | Result, client: int | str | None, group: int | None, plugins: Sequence[FilePath], trust: bool
 ) -> TrainedModel:
     """Return a model of a run folder or a result."""
     from coterie.run.plugins import Permission

@@ -11,6 +11,7 @@ from coterie.arguments import checked, in_keywords
 from coterie.errors import CoterieError, counted, listed
 from coterie.results.events import divergence
 from coterie.results.formats import data_title
+from coterie.results.names import Names
 from coterie.results.protocols import accuracies_text
 from coterie.results.run_folder import RunFolder
 from coterie.results.statistics import group_count
@@ -203,7 +204,7 @@ class Result:
         self,
         *,
         group: int | None = None,
-        client: int | None = None,
+        client: int | str | None = None,
         plugins: Sequence[str] = (),
         trust: bool = False,
     ) -> nn.Module:
@@ -214,8 +215,8 @@ class Result:
 
         Args:
             group: The model of this group.
-            client: This client's own model if it has trained, else what it would receive (`kindred`: the mean of both
-                that it uses). Without either, the model that all clients share, if there is one.
+            client: This client's own model, by its number or name, if it has trained, else what it would receive
+                (`kindred`: the mean of both that it uses). Without either, the model that all share, if there is one.
             plugins: Of the plugins that the run folder names, those that are imported.
             trust: Whether all of them are.
         """
@@ -224,7 +225,7 @@ class Result:
         return to_module(self.trained_model(client, group, plugins, trust))
 
     def trained_model(
-        self, client: int | None, group: int | None, plugins: Sequence[str] = (), trust: bool = False
+        self, client: int | str | None, group: int | None, plugins: Sequence[str] = (), trust: bool = False
     ) -> TrainedModel:
         """Return a model with what is known of it."""
         from coterie.run.plugins import Permission
@@ -234,7 +235,7 @@ class Result:
             return find_model(self.folder, client, group, Permission(listed(plugins), trust))
         if self.kept is None:
             raise CoterieError("this result has no models with it: give the run a folder, coterie.run(out=...)")
-        return model_in(self.kept, client, group)
+        return model_in(self.kept, Names(self.client_names or ()).client_number(client), group)
 
 
 def _check_what(given: str, known: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from coterie.federation.served_model import ServedModel, SharedLayers, single
 from coterie.messages import ModelSpec, Params
 from coterie.messages.params import with_own
 from coterie.models import build, initial
+from coterie.results.names import NO_NAMES, Names
 from coterie.results.run_folder import RunFolder
 from coterie.run.checkpoints import damage_named, read_checkpoint
 from coterie.run.config import Config
@@ -249,14 +250,18 @@ class TrainedModel:
 
 
 def find_model(
-    path: Path, client: int | None = None, group: int | None = None, permission: Permission = NOBODY
+    path: Path, client: int | str | None = None, group: int | None = None, permission: Permission = NOBODY
 ) -> TrainedModel:
     """Return a client's own model if it has trained, else what it would receive; or a group's; or that of all.
+
+    A finished run knows clients also by the names that its data have for them.
 
     Where clients use a mean of their own model and what they receive, a client's is that.
     A client's has its label offset, if the run serves them; that of a group or of all has none.
     """
-    return model_in(TrainedRun.open(path, permission), client, group)
+    run = TrainedRun.open(path, permission)
+    names = Names.in_result(run.folder.read_result()) if isinstance(client, str) else NO_NAMES
+    return model_in(run, names.client_number(client), group)
 
 
 def model_in(run: TrainedRun, client: int | None = None, group: int | None = None) -> TrainedModel:
