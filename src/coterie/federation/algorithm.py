@@ -195,6 +195,10 @@ class Algorithm(CommonOptions, Resumable, ABC):
         """
         return None
 
+    def error_in_hidden_choices(self) -> str | None:
+        """Say why its clients can't keep to themselves which model they choose (``secure_hidden``), or None."""
+        return "its clients choose no groups: the server knows them, and there is nothing to hide"
+
     def adaptation(self, fed: Federation) -> Plan | None:
         """Return the plan by which clients adapt a model before they use it, so that L and C are measured after it."""
         return None
