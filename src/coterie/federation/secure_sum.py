@@ -41,7 +41,7 @@ from coterie.messages import (
     UnmaskReply,
     Verb,
 )
-from coterie.secure import TooFewShares, Words, remaining_masks, zeros
+from coterie.secure import TooFewShares, Words, is_public_key, remaining_masks, zeros
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
@@ -115,7 +115,7 @@ def advertise_keys(
     waiting = {client: asked[id(request)] for client, request in requests.items() if client not in ready}
     replies = fed.ask(waiting) if waiting else {}
     for client, reply in replies.items():
-        groups.of(requests[client], reply.answers).secrets.keys[client] = reply.answer(KeysReply)
+        _take_keys(fed, groups.of(requests[client], reply.answers).secrets, reply)
     for group in groups.all:
         if again and group.asked:
             group.ahead = SharedSecrets(fed.seed, fed.round + 1)
@@ -153,7 +153,7 @@ def collect_masked_inputs(fed: Federation, groups: Sequence[GroupSum]) -> None:
         group.total.add(Words(sent.wide, sent.narrow))
         group.survivors.append(reply.client)
         if group.ahead:
-            group.ahead.keys[reply.client] = reply.answer(KeysReply)
+            _take_keys(fed, group.ahead, reply)
 
 
 def unmask(
@@ -165,7 +165,8 @@ def unmask(
         for client in group.survivors:
             received[client] = group.secrets.received(client)
             verbs: list[Verb] = [Unmask(tuple(group.survivors), tuple(received[client].values()))]
-            verbs += [group.ahead.question(client, ahead=True)] if group.ahead else []
+            if group.ahead and client in group.ahead.keys:
+                verbs.append(group.ahead.question(client, ahead=True))
             requests[client] = fed.request(*verbs)
     replies = fed.ask(requests) if requests else {}
     revealed = {}
@@ -175,7 +176,7 @@ def unmask(
     for group in groups:
         if group.ahead:
             for client in group.survivors:
-                if client in replies:
+                if client in replies and client in group.ahead.keys:
                     group.ahead.note(client, replies[client].answer(SharesReply))
             fed.secrets_ahead.add(group.ahead)
         if (mean := _unmasked(fed, group, revealed, read)) is not None:
@@ -217,6 +218,17 @@ def _answers(fed: Federation, group: GroupSum, mean: GroupMean) -> dict[ClientId
     }
 
 
+def _take_keys(fed: Federation, secrets: SharedSecrets, reply: Reply) -> None:
+    """Take a client's keys, unless its neighbours would refuse them, and take no part in a sum with it."""
+    keys = reply.answer(KeysReply)
+    taken = any({keys.mask, keys.share} & {other.mask, other.share} for other in secrets.keys.values())
+    if taken or not all(is_public_key(bytes.fromhex(key)) for key in (keys.mask, keys.share)):
+        detail = "its keys for a secure sum are another's, or none: it is not in the sum"
+        fed.note(reply.client, IMPOSSIBLE, detail)
+        return
+    secrets.keys[reply.client] = keys
+
+
 def _note_cut(fed: Federation, group: GroupSum, cut: int) -> None:
     """Say how many updates of a group were cut."""
     if cut:
@@ -253,7 +265,8 @@ def _has_shared(fed: Federation, group: GroupSum) -> bool:
         return True
     with fed.uncounted():
         replies = fed.ask(dict.fromkeys(group.asked, fed.request(Keys())))
-        group.secrets.keys |= {client: reply.answer(KeysReply) for client, reply in replies.items()}
+        for reply in replies.values():
+            _take_keys(fed, group.secrets, reply)
         share_keys(fed, [group])
     return True
 

@@ -256,8 +256,8 @@ def _check_secure(config: Config, method: Algorithm) -> None:
         raise CoterieError("secure sums need the package cryptography: pip install 'coterie[secure]'")
     if method.weighing is None:
         raise CoterieError(
-            f"method '{name}' looks at what single clients trained, as it is with these options, and secure sums hide "
-            "that: leave out secure, or use one that averages in groups, as pacfl, ifca or fedavg"
+            f"method '{name}' does not go with secure sums: {method.not_summed}, and they hide that: leave out secure, "
+            "or use a method that averages in groups, as pacfl, ifca or fedavg"
         )
     if aggregation.rule != "mean":
         raise CoterieError(
