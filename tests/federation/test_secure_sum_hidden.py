@@ -238,6 +238,21 @@ def test_broken_off_with_hidden_choices_it_goes_on_to_the_same_result(tmp_path: 
         assert outcome(coterie.resume(tmp_path / str(answers))) == outcome(whole)
 
 
+@pytest.mark.slow
+def test_accuracy_with_hidden_choices_is_that_without_masks() -> None:
+    """Within a point for each of five seeds, and their mean within 0.3, though some models are chosen by few."""
+    settings: dict[str, Any] = {**EQUAL, "dataset": "digits-rotated", "rounds": 20, "groups": 4}
+    lost = []
+    for seed in range(5):
+        plain, secure = (coterie.run(algorithm="ifca", seed=seed, **settings, **more) for more in ({}, HIDDEN))
+        assert plain.accuracy["C"] is not None
+        assert secure.accuracy["C"] is not None
+        assert not secure.events
+        lost.append(100 * (plain.accuracy["C"] - secure.accuracy["C"]))
+    assert max(map(abs, lost)) <= 1, lost
+    assert abs(np.mean(lost)) <= 0.3, lost
+
+
 @pytest.mark.integration
 def test_bytes_change_nothing_of_hidden_choices() -> None:
     needs_nothing_but_messages("ifca", Path(), **EQUAL, **HIDDEN)
