@@ -1,14 +1,16 @@
 """A client's part in a secure sum: each step answered once, the same again, and never so that both shares are out."""
 
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("cryptography")
 
-from coterie.client import Client, DiskStore, LocalData, MemoryStore, PrivacyTerms, Store
+from coterie.client import Client, DiskStore, LocalData, MemoryStore, PrivacyTerms, Store, sessions
 from coterie.client.releases import NO_TERMS
 from coterie.client.sessions import OVER, SecureSession
 from coterie.messages import (
@@ -16,6 +18,7 @@ from coterie.messages import (
     Keys,
     KeysReply,
     Losses,
+    LossesReply,
     MaskedTrain,
     Masking,
     ModelSpec,
@@ -118,6 +121,62 @@ def test_a_step_with_other_inputs_is_refused(stores: dict[int, Store]) -> None:
     sums.reply(5, sums.unmask(5, CLIENTS))
     for survivors in ((2, 5, 9), (5, 9, 11)):  # which would give the key of one whose mask is out, or of another
         assert "other inputs" in reason(five.answer(sums.unmask(5, survivors)))
+
+
+@pytest.mark.integration
+def test_of_two_questions_at_the_same_time_one_is_answered(stores: dict[int, Store]) -> None:
+    """Two processes of a site have seen that a step is not answered yet; both would open its input."""
+    sums = Sum(stores)
+
+    def at_once(*asked: Request) -> list[Reply | Failure]:
+        """Let all of them look at the session before the first is answered."""
+        begun = [client(5, stores[5]).answering(each) for each in asked]
+        real, opening = sessions.opened, []
+        for each in asked:
+            opening.append(real(stores[5].sessions, 5, each))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("coterie.client.client.opened", lambda *_: opening.pop(0))
+            return [finished(work) for work in begun]
+
+    first, second = at_once(trained(), trained(clip=1.0))
+    assert isinstance(first, Reply)
+    assert "other inputs" in reason(second)
+    keys = request(*sums.unmask(5, CLIENTS).verbs), request(*sums.unmask(5, (2, 5, 9)).verbs)
+    first, second = at_once(*keys)
+    assert isinstance(first, Reply)
+    assert "other inputs" in reason(second)
+    again = at_once(request(Keys(), round=2), request(Keys(), round=2))
+    assert wire.encode(again[0]) == wire.encode(again[1])  # the same question has one answer
+
+
+def finished(work: Generator[Any, Any, Reply | Failure]) -> Reply | Failure:
+    """Let a client train, and return what it answers."""
+    trainer, outcome = choose_trainer("torch", SPEC, "cpu"), None
+    while True:
+        try:
+            job = work.send(outcome)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        outcome = trainer.train(job)
+
+
+@pytest.mark.integration
+def test_a_choice_is_hidden_in_slots_of_the_models_and_with_equal_weights_only() -> None:
+    models = {f"model{k}": initial(SPEC, 0, k) for k in range(2)}
+
+    def asked(slots: tuple[str, ...], weighing: str = "equal", compare: bool = True) -> Request:
+        agreed = Masking(CLIENTS, 3, weighing, 10.0, 1.0, 1.0, slots=slots)  # type: ignore[arg-type]
+        verb = MaskedTrain(Plan(Schedule(0.1)), start=("best",) if compare else ("model0",), masking=agreed)
+        first = (Losses(("model0", "model1"), hidden=True),) if compare else ()
+        return Request(1, 0, SPEC, (*first, verb), models)
+
+    sums = Sum(dict.fromkeys(CLIENTS, MemoryStore()))
+    five = sums.clients[5]
+    for wrong in (asked(("other",)), asked(("model0", "model1", "model0")), asked(("model0", "model1"), compare=False)):
+        assert "slots that are not those" in reason(five.answer(wrong))
+    assert "all count alike" in reason(five.answer(asked(("model0", "model1"), "samples")))
+    reply = sums.reply(5, asked(("model0", "model1")))
+    assert reply.answers[0] == LossesReply(0, (), (), ())
 
 
 @pytest.mark.integration

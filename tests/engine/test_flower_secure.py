@@ -38,12 +38,16 @@ def steps_of(message: Any) -> tuple[int, tuple[str, ...]]:
     return request.round, tuple(type(verb).__name__ for verb in request.verbs)  # type: ignore[union-attr]
 
 
-def federation(folder: Path) -> PlayedGrid:
-    """Write a federation, and return the network of its sites."""
+def federation(folder: Path, hidden: bool = False) -> PlayedGrid:
+    """Write a federation of fedavg, or of ifca with hidden choices, and return the network of its sites."""
+    secure = {"secure": True, "secure_min": 3, "max_weight": None, "max_samples": None, "secure_hidden": hidden}
     write_app(
-        folder / "app", SITES, algorithm="fedavg", training=SETTINGS, engine={"deadline": 0.3},
-        evaluation={"every": 0}, aggregation={"secure": True, "secure_min": 3, "max_weight": None, "max_samples": None},
+        folder / "app", SITES, algorithm="ifca" if hidden else "fedavg", training=SETTINGS,
+        engine={"deadline": 60.0 if hidden else 0.3}, evaluation={"every": 0}, aggregation=secure,
+        grouping={"groups": 2 if hidden else None},
     )  # fmt: skip
+    terms = folder / "app" / "federation.toml"
+    terms.write_text(terms.read_text().replace('name = "ifca"', 'name = "ifca"\nweights = "equal"'))
     grid = PlayedGrid()
     for client in range(SITES):
         grid.nodes[client + 1] = node_of(folder / "app", site=str(folder / f"site-{client}" / "site.toml"))
@@ -129,3 +133,20 @@ def test_a_server_that_puts_in_keys_of_its_own_gets_no_shares(tmp_path: Path, mo
     assert events["withheld"]["count"] == SITES * SETTINGS["rounds"]
     assert all("not signed for this sum" in detail for detail in events["withheld"]["details"])
     assert "0 clients of a group have shared secrets" in events["too few"]["example"]
+
+
+@pytest.mark.integration
+def test_choices_of_sites_are_hidden(tmp_path: Path) -> None:
+    """Each site's policy allows losses that it keeps to itself, and no others; models are trained all the same."""
+    grid = federation(tmp_path, hidden=True)
+    asked: set[tuple[str, ...]] = set()
+    grid.before = lambda message: asked.add(steps_of(message)[1])
+    serve(grid, read_terms(tmp_path / "app"))
+    result = coterie.Result.load(tmp_path / "run")
+    assert not result.events, result.events
+    assert result.groups is None
+    assert ("Losses", "MaskedTrain", "Keys") in asked
+    assert ("Losses", "Keys") not in asked
+    policies = [*tmp_path.glob("site-*/state/*/policy.json")]
+    assert len(policies) == SITES
+    assert all('"hidden": true' in policy.read_text() for policy in policies)

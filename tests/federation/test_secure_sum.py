@@ -191,6 +191,30 @@ def test_a_sum_that_no_honest_clients_can_have_changes_nothing() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("own", ["00" * 32, None])
+def test_a_client_with_useless_keys_spoils_no_sum(own: str | None) -> None:
+    """Its neighbours would refuse a point that leads to a known secret, or another's keys (None), and so the sum."""
+    first: dict[int, KeysReply] = {}
+
+    def change(reply: Reply, request: Request) -> Reply | Failure:
+        parts = [
+            (replace(part, mask=own) if own else first.get(request.round, part))
+            if isinstance(part, KeysReply)
+            else part
+            for part in reply.answers
+        ]
+        if reply.client == 0:
+            first.update((request.round, part) for part in reply.answers if isinstance(part, KeysReply))
+        return replace(reply, answers=tuple(parts)) if reply.client == 4 else reply
+
+    plain, _, _ = models("fedavg", lost([4], "Train"))
+    secure, passed, fed = models("fedavg", change, **SECURE)
+    assert apart(secure, plain) < 2e-5
+    assert fed.events.kinds["invalid"]["clients"].keys() == {4}
+    assert steps(passed, 2)[-1] == {"Unmask"}
+
+
+@pytest.mark.integration
 def test_groups_are_of_those_who_chose_the_same_model() -> None:
     """Each group of IFCA has a sum of its own; one that is too small keeps its model."""
     settings: dict[str, Any] = {"clients": 12, "groups": 2, "fraction": 1.0, "rounds": 2, **SECURE}
@@ -262,10 +286,12 @@ def test_private_secure_sums_that_might_not_be_there_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"algorithm": "cfl"}, "method 'cfl' looks at what single clients trained"),
-        ({"algorithm": "fesem"}, "method 'fesem' looks at"),
-        ({"algorithm": "flis-dc"}, "method 'flis-dc' looks at"),
-        ({"algorithm": "pacfl", "algorithm_options": {"diversity": 1}}, "method 'pacfl' looks at"),
+        ({"algorithm": "cfl"}, "method 'cfl' .* it looks at what single clients trained"),
+        ({"algorithm": "fesem"}, "method 'fesem' .* it looks at"),
+        ({"algorithm": "flis-dc"}, "method 'flis-dc' .* it looks at"),
+        ({"algorithm": "sub-fedavg-un"}, "of each weight over the clients that have not pruned it"),
+        ({"algorithm": "sub-fedavg-st"}, "of each weight over the clients that have not pruned it"),
+        ({"algorithm": "pacfl", "algorithm_options": {"diversity": 1}}, "method 'pacfl' .* it looks at"),
         ({"algorithm": "fedavg", "aggregation": "median"}, "'median' compares single updates"),
         ({"algorithm": "fedavg", "aggregation": "clipped"}, "clients themselves clip updates to secure_clip"),
         ({"algorithm": "fedavg", "oversample": 0.5}, "oversample leaves out clients"),

@@ -129,7 +129,12 @@ standardisations = st.builds(Standardisation, *[st.lists(floats, **several).map(
 verdicts = st.sampled_from(["pruned", "unchanged", "target", "reverted"])
 numbers = st.lists(integers, **several).map(tuple)
 maskings = st.builds(
-    Masking, numbers, integers, st.sampled_from(["samples", "equal", "normalised"]), floats, floats, floats, floats
+    Masking,
+    numbers,
+    integers,
+    st.sampled_from(["samples", "equal", "normalised"]),
+    *[floats] * 4,
+    slots=st.none() | names,
 )
 training = {
     "plan": plans,
@@ -152,7 +157,9 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Evaluate": st.builds(
         Evaluate, texts | names, parts, floats, offsets, st.sampled_from([None, True]), st.none() | texts
     ),
-    "Losses": st.builds(Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"])),
+    "Losses": st.builds(
+        Losses, names, parts, floats, st.sampled_from(["loss", "accuracy"]), st.sampled_from([None, True])
+    ),
     "Signature": st.builds(
         Signature,
         integers,

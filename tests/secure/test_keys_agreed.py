@@ -7,8 +7,11 @@ import pytest
 
 pytest.importorskip("cryptography")
 
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
 from coterie.secure.keys import agreed, decrypted, encrypted, new_pair, public_of
-from coterie.secure.words import mask
+from coterie.secure.words import PIECE, add_mask, mask
 
 ALICE = bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
 ALICE_PUBLIC = bytes.fromhex("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a")
@@ -57,6 +60,18 @@ def test_masks_are_the_stream_of_chacha20() -> None:
     assert (words.wide.dtype, words.narrow.dtype) == (np.uint64, np.uint32)
     longer = mask(bytes(32), 3, 1000)
     assert np.array_equal(longer.narrow[:26], words.narrow)
+
+
+@pytest.mark.parametrize("numbers", [(5, 2 * PIECE // 4 + 7), (PIECE // 8 + 3, 11), (PIECE // 8, PIECE // 4), (0, 3)])
+def test_masks_in_pieces_are_the_whole_stream(numbers: tuple[int, int]) -> None:
+    """Against the same cipher asked for all of it at once; taken away again, nothing is left."""
+    wide, narrow = numbers
+    whole = Cipher(ChaCha20(ALICE, bytes(16)), mode=None).encryptor().update(bytes(8 * wide + 4 * narrow))
+    words = mask(ALICE, wide, narrow)
+    assert words.wide.astype("<u8").tobytes() + words.narrow.astype("<u4").tobytes() == whole
+    add_mask(words, ALICE, -1)
+    assert not words.wide.any()
+    assert not words.narrow.any()
 
 
 def test_encryption_notices_changes() -> None:

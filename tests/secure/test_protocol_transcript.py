@@ -105,6 +105,50 @@ def test_the_test_notices_masks_that_are_left_out_or_used_twice() -> None:
     assert uniform(sound.y[0].narrow - plain[0])  # what the own mask adds to: without it a late input would be open
 
 
+def without_one(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
+    """Leave out the mask that clients 0 and 1 have in common."""
+    others = {0: 1, 1: 0}
+    return masked_input(me, x, [j for j in sharers if j != others.get(me.id)])
+
+
+def open_to_helpers(seen: Round, i: int, helpers: Sequence[int]) -> Residue:
+    """What is left of an input if neighbours tell the server the masks that they have in common with a client."""
+    me = seen.shared[i][0]
+    alone = masked_input(me, zeros(*SIZE), [i]).narrow
+    common = masked_input(me, zeros(*SIZE), [i, *helpers]).narrow - alone  # as the helpers would make them
+    return seen.residue(i) - common
+
+
+@pytest.mark.integration
+def test_one_neighbour_that_does_not_help_the_server_hides_an_input() -> None:
+    """And the test notices that one mask is left out: then the input itself is there, though the sum is the same."""
+    sound, broken = Round(inputs(300)), Round(inputs(300), without_one)
+    assert sound.sum().narrow.tolist() == broken.sum().narrow.tolist() == [4000] * SIZE[1]
+    for i, other in ((0, 1), (1, 0)):
+        helpers = [j for j in CLIENTS if j not in (i, other)]
+        assert uniform(open_to_helpers(sound, i, helpers))
+        assert open_to_helpers(broken, i, helpers).tolist() == inputs(300)[i].narrow.tolist()
+
+
+def without_own(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
+    masked = masked_input(me, x, sharers)
+    return Words(masked.wide, masked.narrow - mask(me.seed, *SIZE).narrow) if me.id == 0 else masked
+
+
+@pytest.mark.integration
+def test_without_its_own_mask_an_input_would_be_open_to_who_says_that_it_came_late() -> None:
+    """Its key is restored as that of one who dropped out; then the input comes after all. Such a sum is wrong, too."""
+    x = inputs(300)
+    for send, shown in ((masked_input, False), (without_own, True)):
+        seen = Round(x, send)
+        key = combine({i: seen.given(i, [1, 2, 3])[0] for i in CLIENTS[1:]})
+        thief = Participant(0, "0 1", key, b"", bytes(32), b"", {j: seen.keys[j] for j in CLIENTS[1:]})
+        left = seen.y[0].narrow - masked_input(thief, zeros(*SIZE), CLIENTS).narrow + mask(bytes(32), *SIZE).narrow
+        assert (left.tolist() == x[0].narrow.tolist()) == shown
+        assert uniform(left) != shown
+        assert (seen.sum().narrow.tolist() == [4000] * SIZE[1]) != shown
+
+
 @pytest.mark.integration
 def test_both_shares_of_a_client_would_open_its_input() -> None:
     """Why a client answers once: told also that client 0 has not survived, its neighbours open what it sent."""

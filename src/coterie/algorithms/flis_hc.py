@@ -110,6 +110,6 @@ class FLISHC(Inference, OneShotClustering[Array]):
         around = clusters(list(self.described), A, ALIKE if self.beta is None else min(self.beta, ALIKE))
         return dict(zip(self.described, around, strict=True))
 
-    def groups(self) -> dict[ClientId, int]:
+    def groups(self) -> dict[ClientId, int] | None:
         """Return the group of each client; in the released script's mode, clients with the same neighbours."""
         return super().groups() if self.hc_mode == "hierarchical" else together(self.neighbours())

@@ -130,7 +130,7 @@ class GroupedMethod(Algorithm):
         """The group's model down, and up."""
         return 2.0
 
-    def groups(self) -> dict[ClientId, int]:
+    def groups(self) -> dict[ClientId, int] | None:
         """Return the group of each client that is in one."""
         return dict(self.member)
 

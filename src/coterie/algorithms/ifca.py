@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
 
 from coterie.algorithms import algorithm
 from coterie.algorithms.grouped import GroupedMethod, default_group_count
-from coterie.federation import CandidateModels, Federation, Trained
-from coterie.messages import ClientId, Reply, Weighing
+from coterie.federation import CandidateModels, Contribution, Federation, Fold, Trained, saved
+from coterie.messages import ClientId, Reply, Request, Weighing
 
 
 @algorithm("ifca")
@@ -29,6 +29,9 @@ class IFCA(GroupedMethod):
         int, Ge(0), Le(1000), "draw new models up to this often while too few choose one (IFCA's guard)"
     ] = 0
 
+    hidden: bool = saved(default=False)
+    """Whether the server does not learn who chose which model: then nobody is in a group."""
+
     @property
     def unfixed(self) -> tuple[str, ...]:
         """How many models there are follows from the size of a cohort."""
@@ -36,7 +39,7 @@ class IFCA(GroupedMethod):
 
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""
-        self.start, K = fed.initial(), default_group_count(fed)
+        self.start, K, self.hidden = fed.initial(), default_group_count(fed), fed.hides_choices
         for attempt in range(self.init_retry + 1):
             self.models, self.member = [fed.initial(attempt * K + k) for k in range(K)], {}
             self.place(fed, fed.trainable if attempt < self.init_retry else [])
@@ -47,6 +50,9 @@ class IFCA(GroupedMethod):
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
         """k_i ← argmin_k f(θ_k; D_i); θ_i ← LocalSGD(θ_{k_i}); θ_k ← mean of those who chose k."""
         candidates = self.candidates()
+        if self.hidden:
+            self.average_hidden(fed, self.requests_for(fed, candidates, cohort))
+            return
 
         def placed() -> Iterator[Reply]:
             for reply in fed.replies(self.requests_for(fed, candidates, cohort)):
@@ -54,6 +60,36 @@ class IFCA(GroupedMethod):
                 yield reply
 
         self.average(fed, Trained(placed()), self.weights == "equal")
+
+    def average_hidden(self, fed: Federation, requests: Mapping[ClientId, Request]) -> None:
+        """θ_k ← mean of those who chose k, of whom only the number is known."""
+        fold = Fold[int](fed.aggregator)
+        for k, mean in fed.means_of_choices(requests).items():
+            fold.add(k, Contribution(-1, mean.params, self.models[k], mean.clients))
+        for k, model in fold.means(dict(enumerate(self.models))).items():
+            self.models[k] = model
+
+    def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
+        """Let clients say which model they would choose, unless that is hidden."""
+        if not self.hidden:
+            super().place(fed, clients)
+
+    def error_in_hidden_choices(self) -> str | None:
+        """Refuse what would tell of single choices."""
+        if self.weights != "equal":
+            return (
+                "by its weight, the server could tell who chose a model, as it knows how many samples clients have: "
+                "use its option weights = equal"
+            )
+        return "init_retry asks which model each client would choose: leave it out" if self.init_retry else None
+
+    def groups(self) -> dict[ClientId, int] | None:
+        """Return the group of each client that is in one, if that is known."""
+        return None if self.hidden else super().groups()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore what `save` returned; in earlier versions no choice was hidden."""
+        super().load({"hidden": False, **state})
 
     def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
         """Who chooses which group is not public: as many are expected of each."""
@@ -67,8 +103,8 @@ class IFCA(GroupedMethod):
     def candidates(self, last: int | None = None) -> CandidateModels:
         """All models, and how clients choose."""
         if self.criterion == "train-loss":
-            return CandidateModels(tuple(self.models), "train", "loss", last)
-        return CandidateModels(tuple(self.models), "test", "accuracy", last)
+            return CandidateModels(tuple(self.models), "train", "loss", last, self.hidden)
+        return CandidateModels(tuple(self.models), "test", "accuracy", last, self.hidden)
 
     def model_for(self, client: ClientId) -> CandidateModels:
         """Everyone receives all models."""
@@ -76,5 +112,5 @@ class IFCA(GroupedMethod):
 
     @property
     def transfers(self) -> float:
-        """K models down, one up."""
-        return len(self.models) + 1.0
+        """K models down, one up; where choices are hidden, K up."""
+        return len(self.models) * 2.0 if self.hidden else len(self.models) + 1.0

@@ -41,6 +41,9 @@ class SubFedAvgUn(Algorithm):
     """Each client prunes its smallest weights over the rounds; each weight is averaged over those who have it."""
 
     not_private = "its clients prune by what they have trained and measured, which is told without noise"
+    not_summed = (
+        "it makes the mean of each weight over the clients that have not pruned it, so the server sees who pruned what"
+    )
     traits = Traits(
         of_labels=True,
         battery={"epochs": 2, "algorithm_options": {"distance": 0.0, "accuracy": 0.0}},  # always prunes

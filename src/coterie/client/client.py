@@ -9,7 +9,7 @@ from coterie.client.peers import Peers
 from coterie.client.protection import UNPROTECTED, Protection, Withheld
 from coterie.client.releases import NO_TERMS, PrivacyTerms
 from coterie.client.request_handler import RequestHandler
-from coterie.client.sessions import opened
+from coterie.client.sessions import kept_answer, opened
 from coterie.client.store import Store
 from coterie.client.verbs import HANDLERS, Done, Work
 from coterie.messages import Answer, ClientId, Failure, Reply, Request
@@ -73,10 +73,12 @@ class Client:
         if handler.new_state is not None:
             self._store.save(self.id, request.round, handler.new_state)
         reply = Reply(self.id, request.round, tuple(answers))
-        if session is not None:  # on disk before it is answered, and after the state that it goes with
-            session.note(request, reply)
-            self._store.sessions.save(self.id, request.round, session.pack())
-        return reply
+        if session is None:
+            return reply
+        try:  # on disk before it is answered, and after the state that it goes with
+            return kept_answer(self._store.sessions, self.id, session, request, reply)
+        except Withheld as reason:
+            return Failure(self.id, request.round, "withheld", str(reason))
 
 
 def answer_together(

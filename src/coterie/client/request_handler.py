@@ -47,6 +47,8 @@ class RequestHandler:
         """What the client keeps once all verbs are answered; None where nothing is to be kept."""
         self.made: dict[str, Params] = {}
         """The models that the verbs so far have made for later ones, by name."""
+        self.chosen: str | None = None
+        """Which of several models is the best of those that were compared last, by its name in the request."""
         self._session = session
 
     @property

@@ -2,8 +2,9 @@
 
 A step that is asked again is answered with the same bytes, whatever has changed since; with another question it is
 refused. So no two sums of a round differ by one client. Only before it has sent its input may a client be asked to
-begin anew, with fresh keys: nothing was hidden by the old ones. It is kept before it is answered. The secrets go with
-the last answer, or when a later round begins; what is left then says that the round is over.
+begin anew, with fresh keys: nothing was hidden by the old ones. It is kept before it is answered, and only if nothing
+was kept since the question was looked at: of two that come at the same time, to two processes, one is answered. The
+secrets go with the last answer, or when a later round begins; what is left then says that the round is over.
 
 Keys and shares of the next round may be asked for ahead, with the last two steps of this one. They are a session inside
 this one until their round begins.
@@ -14,22 +15,28 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from coterie.bounded import read_bytes
 from coterie.client.protection import Withheld
 from coterie.errors import CoterieError
-from coterie.files import Flush, make_folder, remove, seal, write_whole
+from coterie.files import Flush, make_folder, open_lock, remove, seal, take_lock, write_whole
 from coterie.messages import SECURE, ClientId, Keys, MaskedTrain, Reply, Request, Shares, Unmask, Verb, wire
 from coterie.secure import Participant, PublicKeys
 
 LARGEST = 2**33
+LOCK = "session.lock"
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.session")
 OVER = b""
 """What is kept of a round that is over."""
+
+
+Kept: TypeAlias = tuple[int | None, bytes]
+"""What a client keeps: the round of its latest session, and that session."""
 
 
 @dataclass
@@ -49,6 +56,8 @@ class SecureSession:
     """By step: the digest of the question, and what was answered."""
     ahead: SecureSession | None = None
     """Its part in the next round's sum, as far as it was asked for ahead."""
+    found: Kept = (None, b"")
+    """What was kept when it was opened."""
 
     @property
     def secrets(self) -> Participant:
@@ -148,13 +157,17 @@ class Sessions(Protocol):
         """Keep a session in place of the one before."""
         ...
 
+    def locked(self, client: ClientId) -> AbstractContextManager[object]:
+        """Let one thread of one process at a time look at a client's session and change it."""
+        ...
+
 
 class MemorySessions:
     """Sessions in this process; of the latest two rounds, since an earlier one is over and has no keys for them."""
 
     def __init__(self) -> None:
         self._latest, self._kept = -1, dict[ClientId, tuple[int, bytes]]()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def round(self, client: ClientId) -> int | None:
         """Return the round of a client's latest session."""
@@ -174,6 +187,10 @@ class MemorySessions:
                     for other, (earlier, content) in self._kept.items()
                 }
             self._kept[client] = round, content
+
+    def locked(self, client: ClientId) -> AbstractContextManager[object]:
+        """Let one thread at a time in."""
+        return self._lock
 
 
 class SessionFiles:
@@ -207,6 +224,14 @@ class SessionFiles:
             if other != round:
                 remove(self._path(client, other))
 
+    @contextmanager
+    def locked(self, client: ClientId) -> Iterator[None]:
+        """Let one process at a time in: Flower starts one for each message."""
+        make_folder(self._folder / str(client), self._flush != "nothing")
+        with open_lock(self._folder / str(client) / LOCK) as file:
+            take_lock(file, wait=True)
+            yield
+
     def forget(self, clients: Iterable[ClientId]) -> None:
         """Remove the sessions of simulated clients, who were killed together with their server."""
         for client in clients:
@@ -228,13 +253,24 @@ def opened(sessions: Sessions, client: ClientId, request: Request) -> SecureSess
     """Return a client's session, if the request is of a secure sum; what was before the request's round is over."""
     if error := error_in_steps(request):
         raise Withheld(error)
-    _end_earlier(sessions, client, request.round)
-    latest, asked = sessions.round(client), step_of(request)
-    if asked is None:
+    asked = step_of(request)
+    if asked is None and sessions.round(client) is None:
         return None
+    with sessions.locked(client):
+        _end_earlier(sessions, client, request.round)
+        if asked is None:
+            return None
+        found = _kept(sessions, client)
+    session = _session(found, asked, request)
+    session.found = found
+    return session
+
+
+def _session(found: Kept, asked: str, request: Request) -> SecureSession:
+    """Return the session in which a step is answered, given what is kept; refuse a round that is over."""
+    latest, content = found
     if latest is None or latest < request.round:
         return SecureSession(request.round)
-    content = sessions.load(client)
     if latest > request.round or content == OVER:
         raise Withheld(f"round {request.round} of secure sums is over")
     session = SecureSession.unpack(latest, content)
@@ -242,6 +278,31 @@ def opened(sessions: Sessions, client: ClientId, request: Request) -> SecureSess
         known = session.answers.get(asked)
         return session if known is not None and known[0] == wire.digest(request) else SecureSession(request.round)
     return session
+
+
+def kept_answer(sessions: Sessions, client: ClientId, session: SecureSession, request: Request, reply: Reply) -> Reply:
+    """Keep an answer, and return it: then it may be sent.
+
+    If something was kept since the session was opened, another process has answered this client's server. What that has
+    answered to the same question is returned; else nothing is, as two answers to one step would open an input.
+    """
+    session.note(request, reply)
+    with sessions.locked(client):
+        if _kept(sessions, client) == session.found:
+            sessions.save(client, request.round, session.pack())
+            return reply
+    other = opened(sessions, client, request)
+    told = None if other is None else other.answered(request)
+    if told is None:
+        raise Withheld(
+            f"in round {request.round} two steps of a secure sum were asked at the same time: one is answered"
+        )
+    return told
+
+
+def _kept(sessions: Sessions, client: ClientId) -> Kept:
+    latest = sessions.round(client)
+    return latest, b"" if latest is None else sessions.load(client)
 
 
 def error_in_steps(request: Request) -> str | None:

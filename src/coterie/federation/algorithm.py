@@ -92,6 +92,8 @@ class Algorithm(CommonOptions, Resumable, ABC):
     """What holds whatever its options."""
     not_private: ClassVar[str | None] = "what else its clients tell, or how often they train, is not accounted for"
     """Why its clients can't train by private steps; None: they can, and are asked for nothing else while they train."""
+    not_summed: ClassVar[str] = "it looks at what single clients trained, as it is with these options"
+    """Why secure sums are not for it, where `weighing` says so."""
     grouping: Grouping | None = None
     """How its groups were found, if a rule found them."""
     notes: Sequence[str] = ()
@@ -194,6 +196,10 @@ class Algorithm(CommonOptions, Resumable, ABC):
         trained.
         """
         return None
+
+    def error_in_hidden_choices(self) -> str | None:
+        """Say why its clients can't keep to themselves which model they choose (``secure_hidden``), or None."""
+        return "its clients choose no groups: the server knows them, and there is nothing to hide"
 
     def adaptation(self, fed: Federation) -> Plan | None:
         """Return the plan by which clients adapt a model before they use it, so that L and C are measured after it."""

@@ -17,10 +17,11 @@ from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
 from coterie.federation.fold import average
+from coterie.federation.group_sum import ChosenMean
 from coterie.federation.membership import Membership, Roster
 from coterie.federation.request_checks import check_learning, check_requests, check_verbs, kind_of
 from coterie.federation.sampling import ClientSampler, UniformSampler, cohort_share, order_of_cohorts
-from coterie.federation.secure_sum import secure_replies, sends_update
+from coterie.federation.secure_sum import means_of_choices, secure_replies, sends_update
 from coterie.federation.settings import FederationSettings, ServerData
 from coterie.federation.shared_secrets import SecretsAhead
 from coterie.federation.spool import Spool
@@ -287,6 +288,20 @@ class Federation:
         if self.settings.secure is not None and any(sends_update(request) for request in requests.values()):
             return secure_replies(self, requests, self.settings.secure)
         return self._exchange(requests, Spool(self.settings.scratch))
+
+    @property
+    def hides_choices(self) -> bool:
+        """Whether clients that choose among models keep to themselves which one they take."""
+        return self.settings.secure is not None and self.settings.secure.hidden
+
+    def means_of_choices(self, requests: Mapping[ClientId, Request]) -> dict[int, ChosenMean]:
+        """Have clients train the model that each chooses; return the means, by the number of the model.
+
+        For where choices are hidden: there are no replies then. A model that nobody chose has no mean.
+        """
+        if self.settings.secure is None:
+            raise TypeError("choices are hidden in secure sums, and this run has none")
+        return means_of_choices(self, requests, self.settings.secure)
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:

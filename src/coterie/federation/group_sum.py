@@ -17,6 +17,7 @@ from coterie.federation.shared_secrets import SharedSecrets
 from coterie.messages import (
     Array,
     ClientId,
+    Losses,
     MaskedTrain,
     Masking,
     Params,
@@ -59,6 +60,22 @@ class GroupMean(NamedTuple):
     """The mean change of their controls."""
 
 
+class ChosenMean(NamedTuple):
+    """The mean of those who chose one of several models, whoever they are."""
+
+    clients: int
+    params: Params
+
+
+class ChoiceMeans(NamedTuple):
+    """What a sum with a slot for each model says of its clients."""
+
+    chosen: dict[int, ChosenMean]
+    """By slot, of those that somebody chose."""
+    loss: float
+    cut: int
+
+
 @dataclass
 class GroupSum:
     """The clients of a group in one round, and how far its sum has come."""
@@ -92,6 +109,12 @@ class GroupSum:
         assert self.masking is not None
         return MaskedTrain.of(self.sending, self.masking)
 
+    @property
+    def slots(self) -> tuple[str, ...] | None:
+        """The models among which its clients choose and do not tell."""
+        hidden = (verb.models for verb in self.request.verbs if isinstance(verb, Losses) and verb.hidden)
+        return next(hidden, None)
+
     @cached_property
     def layout(self) -> SumLayout:
         """The order of the numbers in the sum."""
@@ -104,10 +127,7 @@ class GroupSum:
         """
         masking, layout, m = self.masked.masking, self.layout, len(self.survivors)
         n, counted, learnt = len(masking.clients), size(layout.counted), size(layout.learnt)
-        tally = Tally(*decode(total.wide[counted:], np.array(TALLY_BOUNDS), n).tolist())
-        update = decode(total.narrow[:learnt], masking.clip, n)
-        if error := error_in_sum(tally, update, masking, m):
-            raise ImpossibleSum(error)
+        tally, update = self._sound(total, m)
         update /= tally.learnt
         if masking.weighing == "normalised":
             weight = tally.weight * masking.heaviest
@@ -119,9 +139,47 @@ class GroupSum:
         weight, cut = tally.weight * masking.heaviest, round(tally.cut)
         return GroupMean(weight, tally.steps / m, max(tally.loss / m, 0.0), cut, params, frozen(change))
 
-    def _moved(self, mean: Mapping[str, Floats], exact: bool) -> Params:
+    def choices(self, total: Words) -> ChoiceMeans:
+        """Return what a sum without masks, with a slot for each model, says; refuse one that can't be.
+
+        All count alike, so that the weight of a slot is the number of those who chose it.
+        """
+        slots, m, n = self.slots or (), len(self.survivors), len(self.masked.masking.clients)
+        counted, found = size(self.layout.counted), dict[int, ChosenMean]()
+        parts = [total.wide.reshape(len(slots), -1), total.narrow.reshape(len(slots), -1)]
+        told = [Words(wide, narrow) for wide, narrow in zip(*parts, strict=True)]
+        tallies = [Tally(*decode(part.wide[counted:], np.array(TALLY_BOUNDS), n).tolist()) for part in told]
+        numbers = [round(tally.weight) for tally in tallies]
+        uneven = any(abs(tally.weight - number) > ROUNDING for tally, number in zip(tallies, numbers, strict=True))
+        if uneven or min(numbers) < 0 or sum(numbers) != m:
+            raise ImpossibleSum(f"{m} clients chose one model each, and {numbers} is how often models were chosen")
+        for slot, (part, number) in enumerate(zip(told, numbers, strict=True)):
+            if number == 0 and (part.wide[:counted].any() or part.narrow.any()):
+                raise ImpossibleSum("there is an update of a model that nobody chose")
+            if number:
+                tally, update = self._sound(part, number, tallies[0])
+                statistics = decode(part.wide[:counted], LARGEST_STATISTIC, n) / tally.weight
+                mean = unflat(update / tally.learnt, self.layout.learnt) | unflat(statistics, self.layout.counted)
+                found[slot] = ChosenMean(number, self._moved(mean, exact=False, chosen=slots[slot]))
+        return ChoiceMeans(found, max(tallies[0].loss / m, 0.0), round(tallies[0].cut))
+
+    def _sound(self, total: Words, clients: int, common: Tally | None = None) -> tuple[Tally, Floats]:
+        """Return the tally and the update of so many clients; refuse what can't be.
+
+        `common` has the numbers that say nothing of a model, where these are not of `clients` alone.
+        """
+        masking, counted, learnt = self.masked.masking, size(self.layout.counted), size(self.layout.learnt)
+        n = len(masking.clients)
+        tally = Tally(*decode(total.wide[counted:], np.array(TALLY_BOUNDS), n).tolist())
+        update = decode(total.narrow[:learnt], masking.clip, n)
+        judged = tally if common is None else tally._replace(steps=common.steps, loss=common.loss, cut=0.0)
+        if error := error_in_sum(judged, update, masking, clients):
+            raise ImpossibleSum(error)
+        return tally, update
+
+    def _moved(self, mean: Mapping[str, Floats], exact: bool, chosen: str | None = None) -> Params:
         """Return the reference of a group's updates moved by their mean; variances stay above 0, and counters whole."""
-        reference = self.masked.reference(self.request, self.template)
+        reference = self.masked.reference(self.request, self.template, chosen)
 
         def value(name: str) -> Array:
             start = reference[name]
@@ -157,7 +215,12 @@ def error_in_sum(tally: Tally, update: Floats, masking: Masking, clients: int) -
 
 
 def limits(
-    clients: Sequence[ClientId], declared: Mapping[ClientId, int], heaviest: float, plan: Plan, how: SecureOptions
+    clients: Sequence[ClientId],
+    declared: Mapping[ClientId, int],
+    heaviest: float,
+    plan: Plan,
+    how: SecureOptions,
+    slots: tuple[str, ...] | None = None,
 ) -> Masking:
     """Return the limits within which clients add to a sum, which follow from the samples that they declared.
 
@@ -172,4 +235,4 @@ def limits(
     control = 0.0
     if plan.correction is not None:  # the control's change is an update over Σ η_s, less c
         control = SLACK * how.clip / plan.lr.path(max(total_steps(min(samples), plan), 1))
-    return Masking(tuple(clients), how.minimum, how.weighing, how.clip, heaviest, largest, control)
+    return Masking(tuple(clients), how.minimum, how.weighing, how.clip, heaviest, largest, control, slots)

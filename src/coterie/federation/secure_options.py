@@ -14,3 +14,5 @@ class SecureOptions:
     clip: float = 100.0
     """The longest update; longer ones are cut by the client."""
     weighing: Weighing = "samples"
+    hidden: bool = False
+    """Whether clients that choose among models keep that to themselves: one sum, with a slot for each model."""

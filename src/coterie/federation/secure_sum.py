@@ -6,6 +6,9 @@ same model, as they do in a first round. A group that is too small, or of which 
 What methods see of the others is the mean of a group, in the name of each client in the sum: so their own means, by
 samples or all alike, are means of groups.
 
+Where clients keep their choices to themselves, all of them are one group, whose sum has a slot for each model. Then
+methods see the means of slots, in nobody's name.
+
 There are four exchanges. Where everybody takes part, and so will again, the last two have the first two of the next
 round with them: that round has two then, if exactly the same clients are in the group.
 """
@@ -14,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from coterie.federation.group_sum import GroupMean, GroupSum, ImpossibleSum, limits
+from coterie.federation.group_sum import ChosenMean, GroupMean, GroupSum, ImpossibleSum, limits
 from coterie.federation.secure_options import SecureOptions
 from coterie.federation.shared_secrets import SharedSecrets
 from coterie.messages import (
@@ -38,11 +41,12 @@ from coterie.messages import (
     UnmaskReply,
     Verb,
 )
-from coterie.secure import TooFewShares, Words, remaining_masks, zeros
+from coterie.secure import TooFewShares, Words, is_public_key, remaining_masks, zeros
 
 if TYPE_CHECKING:
     from coterie.federation.federation import Federation
 
+M = TypeVar("M")
 TOO_FEW, CLIPPED, IMPOSSIBLE = "too few", "clipped", "invalid"
 """Kinds of events."""
 
@@ -55,19 +59,42 @@ def sends_update(request: Request) -> bool:
 def secure_replies(fed: Federation, requests: Mapping[ClientId, Request], how: SecureOptions) -> Iterator[Reply]:
     """Have clients train what they are asked to, and yield the means of their groups in their names."""
     groups, heard = advertise_keys(fed, requests)
+    answers: dict[ClientId, TrainReply] = {}
+    exact = fed.settings.private_training is not None
+    for group, mean in _sums(fed, groups, how, lambda group, total: group.mean(total, exact)):
+        answers |= _answers(fed, group, mean)
+    for client, answer in sorted(answers.items()):
+        yield _in_the_name_of(client, requests[client], heard.get(client, ()), answer)
+
+
+def means_of_choices(
+    fed: Federation, requests: Mapping[ClientId, Request], how: SecureOptions
+) -> dict[int, ChosenMean]:
+    """Have clients train the model that each chooses, and return the mean for each model that was chosen."""
+    groups, _ = advertise_keys(fed, requests)
+    if len(groups) > 1 or not all(group.slots for group in groups):
+        raise ValueError("clients whose choices are hidden are asked the same, and to choose among models")
+    found: dict[int, ChosenMean] = {}
+    for group, means in _sums(fed, groups, how, GroupSum.choices):
+        _note_cut(fed, group, means.cut)
+        fed.training.note_sum(group.survivors, means.loss)
+        found = means.chosen
+    return found
+
+
+def _sums(
+    fed: Federation, groups: Sequence[GroupSum], how: SecureOptions, read: Callable[[GroupSum, Words], M]
+) -> Iterator[tuple[GroupSum, M]]:
+    """Carry out all steps but the first, and yield what is read from each sum that is unmasked."""
     there = _large(fed, groups, how.minimum, "are there", lambda group: len(group.secrets.keys))
     share_keys(fed, [group for group in there if not group.secrets.messages])
     ready = _large(fed, there, how.minimum, "have shared secrets", lambda group: len(group.secrets.messages))
     for group in ready:
         clients, heaviest = [*group.secrets.messages], fed.aggregator.heaviest()
-        group.masking = limits(clients, fed.samples, heaviest, group.sending.plan, how)
+        group.masking = limits(clients, fed.samples, heaviest, group.sending.plan, how, group.slots)
     collect_masked_inputs(fed, ready)
-    answers: dict[ClientId, TrainReply] = {}
     begun = _large(fed, ready, how.minimum, "have sent what they trained", lambda group: len(group.survivors))
-    for means in unmask(fed, begun):
-        answers |= means
-    for client, answer in sorted(answers.items()):
-        yield _in_the_name_of(client, requests[client], heard.get(client, ()), answer)
+    yield from unmask(fed, begun, read)
 
 
 def advertise_keys(
@@ -88,7 +115,7 @@ def advertise_keys(
     waiting = {client: asked[id(request)] for client, request in requests.items() if client not in ready}
     replies = fed.ask(waiting) if waiting else {}
     for client, reply in replies.items():
-        groups.of(requests[client], reply.answers).secrets.keys[client] = reply.answer(KeysReply)
+        _take_keys(fed, groups.of(requests[client], reply.answers).secrets, reply)
     for group in groups.all:
         if again and group.asked:
             group.ahead = SharedSecrets(fed.seed, fed.round + 1)
@@ -111,7 +138,9 @@ def collect_masked_inputs(fed: Federation, groups: Sequence[GroupSum]) -> None:
     belongs: dict[ClientId, GroupSum] = {}
     for group in groups:
         assert group.masking is not None
-        verbs: list[Verb] = [MaskedTrain.of(v, group.masking) for v in group.request.verbs if isinstance(v, Train)]
+        verbs: list[Verb] = [
+            MaskedTrain.of(verb, group.masking) if isinstance(verb, Train) else verb for verb in group.request.verbs
+        ]
         verbs += [Keys(ahead=True)] if group.ahead else []
         request = fed.request(*verbs, models=group.request.models, kind=group.request.kind)
         requests |= dict.fromkeys(group.masking.clients, request)
@@ -124,17 +153,20 @@ def collect_masked_inputs(fed: Federation, groups: Sequence[GroupSum]) -> None:
         group.total.add(Words(sent.wide, sent.narrow))
         group.survivors.append(reply.client)
         if group.ahead:
-            group.ahead.keys[reply.client] = reply.answer(KeysReply)
+            _take_keys(fed, group.ahead, reply)
 
 
-def unmask(fed: Federation, groups: Sequence[GroupSum]) -> Iterator[dict[ClientId, TrainReply]]:
-    """Step 3: ask survivors for shares, take the masks away, and yield each mean in the names of its clients."""
+def unmask(
+    fed: Federation, groups: Sequence[GroupSum], read: Callable[[GroupSum, Words], M]
+) -> Iterator[tuple[GroupSum, M]]:
+    """Step 3: ask survivors for shares, take the masks away, and yield what is read from each sum."""
     requests, received = {}, {}
     for group in groups:
         for client in group.survivors:
             received[client] = group.secrets.received(client)
             verbs: list[Verb] = [Unmask(tuple(group.survivors), tuple(received[client].values()))]
-            verbs += [group.ahead.question(client, ahead=True)] if group.ahead else []
+            if group.ahead and client in group.ahead.keys:
+                verbs.append(group.ahead.question(client, ahead=True))
             requests[client] = fed.request(*verbs)
     replies = fed.ask(requests) if requests else {}
     revealed = {}
@@ -144,16 +176,19 @@ def unmask(fed: Federation, groups: Sequence[GroupSum]) -> Iterator[dict[ClientI
     for group in groups:
         if group.ahead:
             for client in group.survivors:
-                if client in replies:
+                if client in replies and client in group.ahead.keys:
                     group.ahead.note(client, replies[client].answer(SharesReply))
             fed.secrets_ahead.add(group.ahead)
-        if (mean := _unmasked(fed, group, revealed)) is not None:
-            yield _answers(fed, group, mean)
+        if (mean := _unmasked(fed, group, revealed, read)) is not None:
+            yield group, mean
 
 
 def _unmasked(
-    fed: Federation, group: GroupSum, revealed: Mapping[ClientId, Mapping[ClientId, bytes]]
-) -> GroupMean | None:
+    fed: Federation,
+    group: GroupSum,
+    revealed: Mapping[ClientId, Mapping[ClientId, bytes]],
+    read: Callable[[GroupSum, Words], M],
+) -> M | None:
     """Take the masks off a group's sum; None where that fails, or it can't be the sum: the group keeps its model."""
     assert group.total is not None
     secrets, sizes = group.secrets, group.layout.sizes
@@ -162,7 +197,7 @@ def _unmasked(
             secrets.graph, secrets.public_keys, secrets.context, {*group.survivors}, revealed, sizes
         )
         group.total.add(masks, -1)
-        return group.mean(group.total, exact=fed.settings.private_training is not None)
+        return read(group, group.total)
     except TooFewShares as reason:
         fed.note(-1, TOO_FEW, f"a secure sum stays masked ({reason}): the group keeps its model")
     except ImpossibleSum as reason:
@@ -173,10 +208,7 @@ def _unmasked(
 def _answers(fed: Federation, group: GroupSum, mean: GroupMean) -> dict[ClientId, TrainReply]:
     """Return what the sum of a group says, in the name of each survivor: the mean, and equal parts of the rest."""
     clients, m = group.survivors, len(group.survivors)
-    if mean.cut:
-        longest = group.masked.masking.clip
-        detail = f"{mean.cut} of {m} updates of a group were longer than {longest:g}, and were cut by the client"
-        fed.note(-1, CLIPPED, detail)
+    _note_cut(fed, group, mean.cut)
     fed.training.note_sum(clients, mean.loss)
     each, more = divmod(max(round(mean.weight), m), m)
     steps = max(round(mean.steps), 1)
@@ -184,6 +216,25 @@ def _answers(fed: Federation, group: GroupSum, mean: GroupMean) -> dict[ClientId
         client: TrainReply(each + (i < more), steps, mean.loss, mean.params, mean.control)
         for i, client in enumerate(clients)
     }
+
+
+def _take_keys(fed: Federation, secrets: SharedSecrets, reply: Reply) -> None:
+    """Take a client's keys, unless its neighbours would refuse them, and take no part in a sum with it."""
+    keys = reply.answer(KeysReply)
+    taken = any({keys.mask, keys.share} & {other.mask, other.share} for other in secrets.keys.values())
+    if taken or not all(is_public_key(bytes.fromhex(key)) for key in (keys.mask, keys.share)):
+        detail = "its keys for a secure sum are another's, or none: it is not in the sum"
+        fed.note(reply.client, IMPOSSIBLE, detail)
+        return
+    secrets.keys[reply.client] = keys
+
+
+def _note_cut(fed: Federation, group: GroupSum, cut: int) -> None:
+    """Say how many updates of a group were cut."""
+    if cut:
+        many, longest = f"{cut} of {len(group.survivors)}", group.masked.masking.clip
+        detail = f"{many} updates of a group were longer than {longest:g}, and were cut by the client"
+        fed.note(-1, CLIPPED, detail)
 
 
 def _large(
@@ -214,7 +265,8 @@ def _has_shared(fed: Federation, group: GroupSum) -> bool:
         return True
     with fed.uncounted():
         replies = fed.ask(dict.fromkeys(group.asked, fed.request(Keys())))
-        group.secrets.keys |= {client: reply.answer(KeysReply) for client, reply in replies.items()}
+        for reply in replies.values():
+            _take_keys(fed, group.secrets, reply)
         share_keys(fed, [group])
     return True
 
@@ -245,18 +297,25 @@ class GroupsOfSums:
 
 def _before_training(fed: Federation, request: Request) -> Request:
     """Return what a client does before it trains, with its keys."""
-    before = [verb for verb in request.verbs if not isinstance(verb, Train)]
+    before = [verb for verb in request.verbs if not _is_of_training(verb)]
     return fed.request(*before, Keys(), models=_needed(before, request), kind="keys")
 
 
 def _training(fed: Federation, request: Request, best: str) -> Request:
-    """Return the training of a request as a request of its own; of several models, with the best."""
+    """Return the training of a request as a request of its own; of several models, with the best, if that is known."""
     verbs = [
         replace(verb, start=tuple(best if name == "best" else name for name in verb.start))
-        for verb in request.verbs
         if isinstance(verb, Train)
+        else verb
+        for verb in request.verbs
+        if _is_of_training(verb)
     ]
     return fed.request(*verbs, models=_needed(verbs, request), kind=request.kind)
+
+
+def _is_of_training(verb: Verb) -> bool:
+    """Say whether a verb goes with the masked input: a training, or a choice that is not told."""
+    return isinstance(verb, Train) or (isinstance(verb, Losses) and bool(verb.hidden))
 
 
 def _needed(verbs: Sequence[Verb], request: Request) -> dict[str, Params]:

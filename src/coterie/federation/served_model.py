@@ -16,11 +16,15 @@ class CandidateModels:
     by: Literal["loss", "accuracy"] = "loss"
     last: int | None = None
     """Which of them this client took last, if known."""
+    hidden: bool = False
+    """Whether clients keep to themselves which one they take."""
 
     @property
     def verb(self) -> Losses:
         """The question by which the client finds the best."""
-        return Losses(tuple(f"model{k}" for k in range(len(self.models))), self.on, by=self.by)
+        return Losses(
+            tuple(f"model{k}" for k in range(len(self.models))), self.on, by=self.by, hidden=self.hidden or None
+        )
 
     def taken(self, reply: Reply) -> int:
         """Return which one the client took."""

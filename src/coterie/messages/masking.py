@@ -3,16 +3,20 @@
 An update Δ is what was trained less a reference that both sides have. Of each client the sum has w Δ/W of what is
 learnt, u Δ/U of what BatchNorm counts, its change of the control, and a few numbers: u is its weight (its samples, or
 1), at most U, and w is u, or u over the normaliser of its steps (FedNova), at most W.
+
+Where clients choose among models and keep their choices to themselves, the sum has a slot for each model, and a client
+zeros in all but one. What says nothing of a model (steps, loss, whether an update was cut) stands in the first slot,
+whatever was chosen: by how many steps a slot has, the server could tell who is in it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from coterie.messages.params import STATISTICS, Array, Params
+from coterie.messages.params import SENT_IF_SET, STATISTICS, Array, Params
 
 Weighing = Literal["samples", "equal", "normalised"]
 """How clients count in a mean: by samples; all alike; by samples, with updates over the normaliser of their steps."""
@@ -40,6 +44,8 @@ class Masking:
     """W: the largest weight of what is learnt."""
     clip_control: float = 0.0
     """The longest change of a control, where the plan has a correction."""
+    slots: tuple[str, ...] | None = field(default=None, metadata=SENT_IF_SET)
+    """The models among which clients choose and do not tell, in the order of their slots."""
 
 
 class Tally(NamedTuple):
@@ -58,6 +64,8 @@ class Tally(NamedTuple):
 
 
 TALLY_BOUNDS = Tally(1.0, 1.0, 1e9, 1e9, 1e6, 1.0)
+OF_NO_MODEL = 3
+"""So many numbers at the end of a tally say nothing of a model."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,11 @@ class SumLayout:
     counted: dict[str, tuple[int, ...]]
     """Of what BatchNorm counts, in more digits."""
     control: dict[str, tuple[int, ...]]
+    slots: int = 1
+    """How often all of these are there."""
 
     @classmethod
-    def of(cls, template: Params, sent: Sequence[str], control: Sequence[str]) -> "SumLayout":
+    def of(cls, template: Params, sent: Sequence[str], control: Sequence[str], slots: int = 1) -> "SumLayout":
         """Return the layout of tensors that are sent, with a control or without."""
         wide = {name for name in sent if template[name].dtype.kind != "f" or name.endswith(STATISTICS)}
         shapes = {name: template[name].shape for name in template}
@@ -79,12 +89,14 @@ class SumLayout:
             {name: shapes[name] for name in sent if name not in wide},
             {name: shapes[name] for name in sent if name in wide},
             {name: shapes[name] for name in control},
+            slots,
         )
 
     @property
     def sizes(self) -> tuple[int, int]:
         """How many numbers there are in more digits, with the tally, and in fewer."""
-        return size(self.counted) + len(TALLY_BOUNDS), size(self.learnt) + size(self.control)
+        wide, narrow = size(self.counted) + len(TALLY_BOUNDS), size(self.learnt) + size(self.control)
+        return self.slots * wide, self.slots * narrow
 
 
 def size(shapes: dict[str, tuple[int, ...]]) -> int:

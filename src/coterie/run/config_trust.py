@@ -62,10 +62,13 @@ class AggregationSection(ConfigSection):
     )
     secure_min: int = setting(5, "secure: with fewer clients in a sum it stays masked", ge=LEAST, le=MOST)
     secure_clip: float = setting(100.0, "secure: clients clip updates to this norm", gt=0, le=1e9)
+    secure_hidden: bool = setting(
+        False, "secure: where clients choose among models (ifca), nobody learns who chose which; K times the bytes up"
+    )
 
     def options(self) -> AggregationOptions:
         """Return the options as the federation sees them."""
-        return AggregationOptions(**self.model_dump(exclude={"secure", "secure_min", "secure_clip"}))
+        return AggregationOptions(**self.model_dump(exclude={"secure", "secure_min", "secure_clip", "secure_hidden"}))
 
     def secure_options(self, weighing: Weighing | None, private_clip: float | None) -> SecureOptions | None:
         """Return what is asked of secure sums, where there are some; `weighing` is how the method's clients count.
@@ -76,7 +79,7 @@ class AggregationSection(ConfigSection):
             return None
         if private_clip is not None:
             return SecureOptions(self.secure_min, private_clip, "equal")
-        return SecureOptions(self.secure_min, self.secure_clip, weighing)
+        return SecureOptions(self.secure_min, self.secure_clip, weighing, self.secure_hidden)
 
 
 class FaultsSection(ConfigSection):

@@ -138,6 +138,10 @@ class SharedSettings(TypedDict, total=False):
     """Secure: with fewer clients in a sum it stays masked; by default 5."""
     secure_clip: Real
     """Secure: clients clip updates to this norm; by default 100.0."""
+    secure_hidden: bool
+    """Secure: where clients choose among models (ifca), nobody learns who chose which; K times the bytes up; by
+    default false.
+    """
 
     # Clients that come late.
     newcomers: Real
@@ -343,6 +347,7 @@ DEFAULTS: dict[str, Any] = {
     "secure": False,
     "secure_min": 5,
     "secure_clip": 100.0,
+    "secure_hidden": False,
     "newcomers": 0.0,
     "newcomer_draw": "random",
     "join_at": None,

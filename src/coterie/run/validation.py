@@ -106,6 +106,8 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
         _check_clipping(config, method)
     with _place_in_errors(origins, "aggregation", "secure"):
         _check_secure(config, method)
+    with _place_in_errors(origins, "aggregation", "secure_hidden"):
+        _check_hidden_choices(config, method)
     with _place_in_errors(origins, "evaluation", "metric"):
         METRICS[config.evaluation.metric]
     if method.needs_server_data == "reserved":
@@ -254,8 +256,8 @@ def _check_secure(config: Config, method: Algorithm) -> None:
         raise CoterieError("secure sums need the package cryptography: pip install 'coterie[secure]'")
     if method.weighing is None:
         raise CoterieError(
-            f"method '{name}' looks at what single clients trained, as it is with these options, and secure sums hide "
-            "that: leave out secure, or use one that averages in groups, as pacfl, ifca or fedavg"
+            f"method '{name}' does not go with secure sums: {method.not_summed}, and they hide that: leave out secure, "
+            "or use a method that averages in groups, as pacfl, ifca or fedavg"
         )
     if aggregation.rule != "mean":
         raise CoterieError(
@@ -266,6 +268,16 @@ def _check_secure(config: Config, method: Algorithm) -> None:
         raise CoterieError("oversample leaves out clients that have sent their masked updates: leave it out, or secure")
     if (faults.hostile or faults.liars) and faults.hostile_kind != "nonsense":
         raise CoterieError(f"hostile_kind '{faults.hostile_kind}' is not played under masks: leave it out, or secure")
+
+
+def _check_hidden_choices(config: Config, method: Algorithm) -> None:
+    """Refuse to hide choices where there are none, or where they would be known all the same."""
+    if not config.aggregation.secure_hidden:
+        return
+    if not config.aggregation.secure:
+        raise CoterieError("secure_hidden is an option of secure sums: write --secure too, or leave it out")
+    if error := method.error_in_hidden_choices():
+        raise CoterieError(f"method '{config.algorithm.name}' does not go with secure_hidden: {error}")
 
 
 def _check_loss(config: Config, method: Algorithm, network: Mapping[str, Any]) -> None:

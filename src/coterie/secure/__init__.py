@@ -4,6 +4,7 @@ Nothing here asks a client or sends anything. Verbs and the federation use it.
 """
 
 from coterie.secure.graph import degree, neighbours, threshold
+from coterie.secure.keys import is_public_key
 from coterie.secure.protocol import (
     Participant,
     PublicKeys,
@@ -25,6 +26,7 @@ __all__ = [
     "decode",
     "degree",
     "encode",
+    "is_public_key",
     "masked_input",
     "neighbours",
     "remaining_masks",

@@ -45,6 +45,19 @@ def agreed(secret: bytes, public: bytes, purpose: bytes) -> bytes:
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose).derive(common)
 
 
+def is_public_key(public: bytes) -> bool:
+    """Say whether others can agree on a key with whoever has this public one: some points lead to a known key.
+
+    >>> is_public_key(bytes([9, *bytes(31)])), is_public_key(bytes(32)), is_public_key(b"short")
+    (True, False, False)
+    """
+    try:
+        agreed(new_pair().secret, public, b"")
+    except ValueError:
+        return False
+    return True
+
+
 def encrypted(key: bytes, text: bytes) -> bytes:
     """Encrypt the one message of a key, so that a change of it is noticed."""
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305

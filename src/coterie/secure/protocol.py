@@ -17,7 +17,7 @@ from typing import NamedTuple
 from coterie.secure.graph import threshold
 from coterie.secure.keys import agreed, decrypted, encrypted, new_pair, public_of
 from coterie.secure.shamir import SHARE_BYTES, combine, split
-from coterie.secure.words import Words, mask, zeros
+from coterie.secure.words import Words, add_mask, zeros
 
 Graph = Mapping[int, Sequence[int]]
 """The neighbours of each client."""
@@ -80,11 +80,11 @@ def share_keys(me: Participant, keys: Mapping[int, PublicKeys]) -> tuple[Partici
 def masked_input(me: Participant, x: Words, sharers: Collection[int]) -> Words:
     """Step 2: hide an input behind the own mask, and one for each neighbour in U2, which the neighbour's cancels."""
     y = Words(x.wide.copy(), x.narrow.copy())
-    y.add(mask(me.seed, len(x.wide), len(x.narrow)))
+    add_mask(y, me.seed)
     for j, keys in me.neighbours.items():
         if j in sharers:
             common = _mask_key(me.mask_key, keys.mask, me.context, me.id, j)
-            y.add(mask(common, len(x.wide), len(x.narrow)), 1 if me.id < j else -1)
+            add_mask(y, common, 1 if me.id < j else -1)
     return y
 
 
@@ -116,14 +116,14 @@ def remaining_masks(
     total = zeros(*size)
     for j in keys:
         if j in survivors:
-            total.add(mask(_restored(graph, j, revealed), *size))
+            add_mask(total, _restored(graph, j, revealed))
             continue
         orphaned = [i for i in graph[j] if i in survivors]
         secret = _restored(graph, j, revealed) if orphaned else b""
         if orphaned and public_of(secret) != keys[j].mask:
             raise TooFewShares(f"the shares of the key of client {j} do not fit")
         for i in orphaned:
-            total.add(mask(_mask_key(secret, keys[i].mask, context, i, j), *size), 1 if i < j else -1)
+            add_mask(total, _mask_key(secret, keys[i].mask, context, i, j), 1 if i < j else -1)
     return total
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from coterie.client.request_handler import RequestHandler
 from coterie.messages import Losses, LossesReply
+from coterie.messages.verbs.losses import NOTHING_TOLD
 from coterie.training import losses
 
 
@@ -18,5 +19,6 @@ def answer(handler: RequestHandler, verb: Losses) -> LossesReply:
     wins = np.bincount(table.argmin(axis=0), minlength=len(table)) if len(y) else np.zeros(len(table), int)
     correct = tuple(int((output.argmax(axis=1) == y).sum()) if spec.target is None else 0 for output in outputs)
     reply = LossesReply(len(y), tuple(means.tolist()), tuple(wins.tolist()), correct)
-    handler.made["best"] = handler.model(verb.models[verb.winner(reply)])
-    return reply
+    handler.chosen = verb.models[verb.winner(reply)]
+    handler.made["best"] = handler.model(handler.chosen)
+    return NOTHING_TOLD if verb.hidden else reply

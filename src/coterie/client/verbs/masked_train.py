@@ -9,9 +9,9 @@ from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.client.verbs import train
 from coterie.messages import MaskedReply, MaskedTrain, Masking, Params, Plan, SumLayout, Tally, TrainReply, normaliser
-from coterie.messages.masking import LARGEST_STATISTIC, LEAST, TALLY_BOUNDS, Floats, flat
+from coterie.messages.masking import LARGEST_STATISTIC, LEAST, OF_NO_MODEL, TALLY_BOUNDS, Floats, flat
 from coterie.models import initial
-from coterie.secure import Words, encode, masked_input, threshold
+from coterie.secure import Words, encode, masked_input, threshold, zeros
 from coterie.training import Diverged, Job, Outcome
 
 
@@ -25,8 +25,10 @@ def answer(handler: RequestHandler, verb: MaskedTrain) -> Generator[Job, Outcome
         return MaskedReply(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
     template = initial(handler.request.spec, handler.request.seed)
     layout = verb.layout(handler.request, template, handler.frozen)
-    reference = verb.reference(handler.request, template)
+    reference = verb.reference(handler.request, template, handler.chosen)
     x = summand(trained, reference, layout, masking, verb.plan)
+    if masking.slots is not None:
+        x = in_slot(x, masking.slots.index(str(handler.chosen)), len(masking.slots))
     session.sharers, session.minimum = masking.clients, masking.minimum
     return MaskedReply(*masked_input(session.secrets, x, frozenset(masking.clients)))
 
@@ -43,6 +45,15 @@ def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
     limits = masking.clip, masking.heaviest, masking.largest
     if not all(0 < limit < math.inf for limit in limits) or not 0 <= masking.clip_control < math.inf:
         return "a secure sum without limits, in which numbers could overflow"
+    return None if masking.slots is None else _error_in_slots(handler.chosen, masking, masking.slots)
+
+
+def _error_in_slots(chosen: str | None, masking: Masking, slots: tuple[str, ...]) -> str | None:
+    """Say why this client does not hide its choice in such slots."""
+    if chosen not in slots or len({*slots}) != len(slots):
+        return "a secure sum with slots that are not those of the models among which this client chose"
+    if masking.weighing != "equal":
+        return "by its weight a slot would tell who is in it: where choices are hidden, all count alike"
     return None
 
 
@@ -60,6 +71,18 @@ def summand(trained: TrainReply, reference: Params, layout: SumLayout, masking: 
     wide = encode(u * counted, LARGEST_STATISTIC, n, np.uint64), encode(tally, np.array(TALLY_BOUNDS), n, np.uint64)
     narrow = encode(w * update, masking.clip, n, np.uint32), encode(control, masking.clip_control or 1.0, n, np.uint32)
     return Words(np.concatenate(wide), np.concatenate(narrow))
+
+
+def in_slot(x: Words, slot: int, slots: int) -> Words:
+    """Return what a client adds to a sum with a slot for each model: zeros, but in that of the model it chose.
+
+    What says nothing of a model stands in the first.
+    """
+    whole = zeros(slots * len(x.wide), slots * len(x.narrow))
+    wide, narrow = whole.wide.reshape(slots, -1), whole.narrow.reshape(slots, -1)
+    wide[slot, :-OF_NO_MODEL], narrow[slot] = x.wide[:-OF_NO_MODEL], x.narrow
+    wide[0, -OF_NO_MODEL:] = x.wide[-OF_NO_MODEL:]
+    return whole
 
 
 def rounding_length(numbers: int, clip: float, clients: int) -> float:

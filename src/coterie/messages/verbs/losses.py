@@ -1,10 +1,11 @@
 """Losses: several models compared on the client's samples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from coterie.messages.envelope import Answer, Part, Request, Verb, kinds_of_models
 from coterie.messages.limits import Limits, error_in_counts, error_in_declared, error_in_losses
+from coterie.messages.params import SENT_IF_SET
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class LossesReply(Answer):
     """Samples that each model labels right."""
 
 
+NOTHING_TOLD = LossesReply(0, (), (), ())
+
+
 @dataclass(frozen=True)
 class Losses(Verb):
     """Give the mean loss of each of several models, and how many samples each wins; never per sample."""
@@ -34,6 +38,8 @@ class Losses(Verb):
     """Of the training samples, where `on` is the hold-out."""
     by: Literal["loss", "accuracy"] = "loss"
     """What makes a model the best."""
+    hidden: Literal[True] | None = field(default=None, metadata=SENT_IF_SET)
+    """Whether the client keeps the outcome to itself: then it answers nothing, and only has the best."""
 
     def winner(self, answer: LossesReply) -> int:
         """Return the position of the best model; of equals, the first."""
@@ -42,6 +48,8 @@ class Losses(Verb):
 
     def error_in(self, answer: LossesReply, request: Request, limits: Limits) -> str | None:
         """Check that there are as many numbers as models, and that they fit the number of samples."""
+        if self.hidden:
+            return None if answer == NOTHING_TOLD else "losses of models, where the client was to keep them to itself"
         lengths = {"losses": len(answer.losses), "wins": len(answer.wins), "correct": len(answer.correct)}
         for name, length in lengths.items():
             if length != len(self.models):
@@ -68,7 +76,8 @@ class Losses(Verb):
     def restricted(self) -> dict[str, Any]:
         """Return which samples are used, and for which models; the share only where it matters."""
         share = self.share if self.on == "holdout" else None
-        return {"models": kinds_of_models(self.models_needed()), "on": self.on, "by": self.by, "share": share}
+        how = {"on": self.on, "by": self.by, "share": share, **({"hidden": True} if self.hidden else {})}
+        return {"models": kinds_of_models(self.models_needed()), **how}
 
     def models_needed(self) -> tuple[str, ...]:
         """Name the models that are compared."""

@@ -39,14 +39,20 @@ class MaskedTrain(Train):
         return cls(**{field.name: getattr(verb, field.name) for field in fields(Train)}, masking=masking)
 
     def layout(self, request: Request, template: Params, frozen: Params | frozenset[str]) -> SumLayout:
-        """Return the order of the numbers in the sum."""
-        names = [name for name in self.sent(template) if name not in frozen]
+        """Return the order of the numbers in the sum; where choices are hidden, counters of steps are in none."""
+        names, slots = [name for name in self.sent(template) if name not in frozen], self.masking.slots
         control = [] if self.plan.correction is None else [*request.models[self.plan.correction]]
-        return SumLayout.of(template, names, control)
+        if slots is None:
+            return SumLayout.of(template, names, control)
+        return SumLayout.of(template, [name for name in names if template[name].dtype.kind == "f"], control, len(slots))
 
-    def reference(self, request: Request, template: Params) -> dict[str, Array]:
-        """Return what updates are counted from: what was sent to start from or to be held near, over the start."""
-        sent = [request.models[name] for name in ("model", *self.start) if name in request.models]
+    def reference(self, request: Request, template: Params, chosen: str | None = None) -> dict[str, Array]:
+        """Return what updates are counted from: what was sent to start from or to be held near, over the start.
+
+        `chosen` is the best of several models.
+        """
+        start = [chosen if name == "best" and chosen is not None else name for name in self.start]
+        sent = [request.models[name] for name in ("model", *start) if name in request.models]
         return {name: value for model in (template, *sent) for name, value in model.items()}
 
     def error_in(self, answer: Any, request: Request, limits: Limits) -> str | None:
@@ -74,4 +80,5 @@ class MaskedTrain(Train):
             "secure_clip": self.masking.clip,
             "weighing": self.masking.weighing,
         }
-        return {**super().restricted(), **masking}
+        hidden = {} if self.masking.slots is None else {"hidden": True}
+        return {**super().restricted(), **masking, **hidden}
