@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"similarity", "clustering"},
     "training": {"messages", "models", "native", "privacy"},
     "client": {"messages", "models", "privacy", "secure", "similarity", "training"},
-    "federation": {"messages", "clustering", "models", "secure", "training"},
+    "federation": {"messages", "clustering", "models", "privacy", "secure", "training"},
     "algorithms": {"messages", "federation", "similarity", "clustering", "models", "privacy", "training"},
     "engine": {"messages", "models", "federation", "client", "data", "privacy", "training"},
     "results": {"messages", "clustering"},

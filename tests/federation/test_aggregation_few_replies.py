@@ -72,7 +72,7 @@ def test_what_is_remembered_is_saved() -> None:
     for round in range(1, 5):
         one.round = other.round = round
         one.screened({0: members(moved(round))})
-        other.load({"usual": {kind: dict(rounds) for kind, rounds in one.usual.items()}})
+        other.load({"usual": {kind: dict(rounds) for kind, rounds in one.usual.items()}, "clip": None})
     one.round = other.round = 5
     lie = members(moved(1e9))
     cuts = [each.screened({0: lie})[0][0].params["fc.weight"] for each in (one, other)]

@@ -9,15 +9,16 @@ from scipy.stats import kstest
 
 from coterie.errors import CoterieError
 from coterie.federation.aggregation import Contribution
-from coterie.federation.private_mean import PrivateSums, PrivateTraining, clipped, error_in_network
+from coterie.federation.private_mean import CLIP_RATE, PrivateSums, PrivateTraining, error_in_network
 from coterie.messages import ModelSpec, Params
-from coterie.privacy import gaussian_sigma
+from coterie.privacy import composed_noise, gaussian_sigma
+from coterie.streams import stream
 
 START: Params = {"w": np.float64([1.0, 2.0]), "b": np.float64([0.0])}
 UPDATES = [np.float64([3.0, 0.0, 4.0]), np.float64([0.1, 0.2, 0.0]), np.float64([0.0, -2.0, 0.0])]
 
 
-def private(**changes: float) -> PrivateTraining:
+def private(**changes: float | bool) -> PrivateTraining:
     settings = {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0, "noise": 1e-12, "rate": 0.5, "min_group": 1, **changes}
     return PrivateTraining(**settings)  # type: ignore[arg-type]
 
@@ -92,8 +93,65 @@ def test_small_groups_are_refused() -> None:
         trained(UPDATES, private(min_group=4), size=3)
 
 
-def test_an_update_of_nothing_stays_nothing() -> None:
-    assert clipped(START, START, 1.0)["w"].tolist() == [0.0, 0.0]
+@pytest.mark.parametrize(("quantile", "first"), [(0.5, 0.1), (0.8, 30.0)])
+def test_an_adaptive_clip_comes_to_the_quantile_of_lengths(quantile: float, first: float) -> None:
+    """Of log-normal lengths, from below and above, with a cohort by coins in each round; its mean over 300 rounds."""
+    how, rng, clip = private(quantile=quantile, rate=0.5, noise=1.0), np.random.default_rng(0), first
+    clips = []
+    for _ in range(400):
+        lengths = rng.lognormal(0.5, 0.7, size=400)[rng.random(400) < 0.5]
+        within = float(np.sum((lengths <= clip) - 0.5))
+        clip = how.next_clip(clip, within, 400, rng)
+        clips.append(clip)
+    wanted = np.quantile(np.random.default_rng(1).lognormal(0.5, 0.7, size=200_000), quantile)
+    assert np.mean(clips[100:]) == pytest.approx(wanted, rel=0.05)
+    assert np.std(np.log(clips[100:])) < 0.1
+
+
+def test_the_next_clip_by_hand() -> None:
+    """Two of three updates are longer than 1; six clients are expected by halves, so that z is more than 3/20."""
+    sums = PrivateSums[int](private(quantile=0.3, noise=2.0))
+    for client, update in enumerate(UPDATES):
+        sums.add(0, moved(update, client))
+    sums.means({0: START}, {0: 6}, seed=5, round=7)
+    bits = (0.5 - 0.5 - 0.5) + 2.0 * stream(5, "clip noise", 7).standard_normal()
+    share = min(max(0.5 + bits / 3, 0.0), 1.0)
+    assert sums.clip == pytest.approx(1.0 * math.exp(-CLIP_RATE * (share - 0.3)))
+
+
+@pytest.mark.parametrize("clients", [12, 100_000])
+def test_updates_and_bits_together_cost_what_the_noise_does(clients: int) -> None:
+    """One client moves the two sums, each in units of its noise, by 1/z at most, and by that where it can."""
+    how = private(quantile=0.5, noise=1.5, rate=1.0, clip=2.0)
+    updates, bits = how.noise_of_updates(clients), how.bits_noise(clients)
+    assert composed_noise([updates, 2 * bits]) == pytest.approx(1.5)
+    assert updates < 1.16 * 1.5
+    for update, longest in ((UPDATES[0], True), (UPDATES[1], False)):
+        apart = flat(trained([update], private(clip=2.0), size=1)) - flat(trained([], private(clip=2.0), size=1))
+        told = math.hypot(float(np.linalg.norm(apart)) * 0.5 / (updates * 2.0), 0.5 / bits)
+        assert told == pytest.approx(1 / 1.5) if longest else told < 1 / 1.5
+
+
+def test_dp_accounting_finds_the_same_cost_of_both_sums() -> None:
+    """Ten rounds of both, against ten of the noise that was configured."""
+    accounting = pytest.importorskip("dp_accounting", reason="needs the extra: pip install 'coterie[private]'")
+    pytest.importorskip("dp_accounting.pld")
+    how = private(quantile=0.5, noise=4.0)
+
+    def cost(*multipliers: float) -> float:
+        accountant = accounting.pld.PLDAccountant()
+        for z in multipliers:
+            accountant.compose(accounting.GaussianDpEvent(z), 10)
+        return float(accountant.get_epsilon(1e-5))
+
+    both = cost(how.noise_of_updates(40), 2 * how.bits_noise(40))
+    assert both == pytest.approx(cost(4.0), abs=2e-3)
+    assert cost(how.noise_of_updates(40) / 2, how.bits_noise(40)) > 2 * both
+
+
+def test_what_clients_have_hidden_gets_no_more_noise_and_is_not_cut() -> None:
+    expected = flat(START) + np.sum(UPDATES, axis=0) / (0.5 * 6)
+    np.testing.assert_allclose(flat(trained(UPDATES, private(local=True, noise=100.0))), expected)
 
 
 def test_what_is_counted_has_no_bounded_update() -> None:

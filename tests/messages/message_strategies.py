@@ -52,6 +52,7 @@ from coterie.messages import (
     TrainReply,
     Unmask,
     UnmaskReply,
+    UpdateNoise,
 )
 
 DTYPES = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "u2", "u4", "u8", "?"]
@@ -79,6 +80,7 @@ meta_steps = st.builds(MetaStep, floats, st.booleans())
 penalties = st.builds(L1Penalty, floats, st.lists(texts, **several).map(tuple))
 mixtures = st.builds(Mixture, floats, st.booleans())
 private_steps = st.builds(PrivateSteps, floats, floats, floats)
+update_noises = st.builds(UpdateNoise, floats, floats)
 proximal_steps = st.builds(ProximalSteps, floats, integers, floats)
 offsets = st.sampled_from([None, "lacking", "prior"])
 optimisers = st.builds(Optimiser, st.sampled_from(["adam", "adamw"]), floats, floats, floats)
@@ -106,6 +108,7 @@ plans = st.builds(
     clip=st.none() | floats,
     smoothing=st.none() | floats,
     private=st.none() | private_steps,
+    hidden=st.none() | update_noises,
 )
 names = st.lists(texts, **several).map(tuple)
 plain = st.recursive(
@@ -197,6 +200,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "MetaStep": meta_steps,
     "Mixture": mixtures,
     "PrivateSteps": private_steps,
+    "UpdateNoise": update_noises,
     "ProximalSteps": proximal_steps,
     "L1Penalty": penalties,
     "Optimiser": optimisers,

@@ -57,6 +57,7 @@ from coterie.messages import (
     TrainReply,
     Unmask,
     UnmaskReply,
+    UpdateNoise,
     wire,
 )
 
@@ -64,7 +65,7 @@ PLAN = Plan(
     Schedule(0.1), steps=3, anchors=(Anchor("model", 0.1),), correction="c", mask="own", curriculum=Curriculum(),
     meta_step=MetaStep(0.1, True), snapshots=(1,), l1=L1Penalty(0.1, ("bn.weight",)),
     mixture=Mixture(0.5), proximal=ProximalSteps(15.0, 5, 0.1), optimiser=Optimiser("adam"),
-    private=PrivateSteps(1.0, 1.0, 0.1),
+    private=PrivateSteps(1.0, 1.0, 0.1), hidden=UpdateNoise(1.0, 1.0),
 )  # fmt: skip
 WEIGHTS = {"w": np.arange(6, dtype=np.float32).reshape(2, 3)}
 REQUEST = Request(
@@ -273,6 +274,7 @@ VALUES: dict[str, Any] = {
     "proximal": {"$": "ProximalSteps", "strength": 1.0, "steps": 2, "rate": 0.1},
     "optimiser": {"$": "Optimiser", "name": "adam"},
     "private": {"$": "PrivateSteps", "clip": 1.0, "noise": 1.0, "rate": 0.1},
+    "hidden": {"$": "UpdateNoise", "clip": 1.0, "noise": 1.0},
     "guarantee": {"$": "Guarantee", "epsilon": 1.0, "delta": 1e-5},
     "masking": {
         "$": "Masking",
@@ -325,6 +327,7 @@ ACCEPTED: dict[str, set[str]] = {
     "ProximalSteps | None": {"proximal", "nothing"},
     "Optimiser | None": {"optimiser", "nothing"},
     "PrivateSteps | None": {"private", "nothing"},
+    "UpdateNoise | None": {"hidden", "nothing"},
     "Guarantee | None": {"guarantee", "nothing"},
     "Literal['network'] | None": {"nothing"},
     "Literal[True] | None": {"nothing", "truth"},

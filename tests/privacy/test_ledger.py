@@ -137,5 +137,7 @@ def test_training_by_coins_is_counted_by_renyi_only(tmp_path: Path) -> None:
         reopened(tmp_path).answer(b"1", training, Samples())
     assert reopened(tmp_path).spent().releases == 0  # nothing was charged
     assert reopened(tmp_path, PrivacyLimit(2.0, 1e-5, "renyi")).answer(b"1", training, Samples())
+    with pytest.raises(BudgetSpent, match="by=renyi"):  # who changes the way of counting is asked to change it back
+        reopened(tmp_path).answer(b"2", HALF, Samples())
     with pytest.raises(ValueError, match="'gaussian' or 'renyi'"):
         PrivacyLimit(1.0, 1e-5, "pld")  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from coterie.algorithms import ALGORITHMS
 from coterie.errors import CoterieError
 from coterie.messages import Evaluate, Reply, Request, TrainReply
 from coterie.native import available
+from coterie.run import recorder
 from coterie.run.building import completed, load_data, make_plan, session
 from coterie.run.config import Config
 from coterie.run.config_trust import PrivateStepOptions
@@ -120,6 +121,33 @@ def test_beyond_its_limit_a_client_trains_no_more_and_the_run_goes_on(tmp_path: 
     assert "'training' would bring what this client has told to ε = 7.99, beyond its limit of 6" in event["example"]
     assert (result.accuracy["C"] or 0) > 0.1
     assert len([*(tmp_path / "run" / "ledgers").iterdir()]) == 8
+
+
+@pytest.mark.integration
+def test_a_killed_run_is_charged_once_for_a_round_that_is_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed after clients have answered in the last round that their limit allows, before that is written."""
+    limits = {"privacy_limit": "epsilon=6", "unprotected": ["evaluate"], "rounds": 3}
+    wanted = {**SMALL, "algorithm": "fedavg", **limits, "dp_sgd": f"{SHUFFLED},trainings=2", "clients": 4}
+    whole = coterie.run(**wanted, out=tmp_path / "whole")
+    saved = recorder.save_checkpoint
+
+    def dying(path: Path, state: dict[str, Any], durable: bool) -> None:
+        if state["round"] == 1:
+            raise KeyboardInterrupt
+        saved(path, state, durable)
+
+    monkeypatch.setattr(recorder, "save_checkpoint", dying)
+    with pytest.raises(KeyboardInterrupt):
+        coterie.run(**wanted, out=tmp_path / "killed")
+    monkeypatch.undo()
+    again = coterie.resume(tmp_path / "killed")
+    assert (again.accuracy, again.events, again.privacy) == (whole.accuracy, whole.events, whole.privacy)
+    assert any("beyond its limit of 6" in detail for event in again.events for detail in event["details"])
+    books = [sorted((tmp_path / run / "ledgers").glob("*/releases.jsonl")) for run in ("whole", "killed")]
+    assert len(books[0]) == 4
+    assert [book.read_text() for book in books[0]] == [book.read_text() for book in books[1]]
 
 
 @pytest.mark.integration

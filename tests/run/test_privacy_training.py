@@ -1,5 +1,7 @@
 """Runs with private training: what they cost, what they say, and what is refused."""
 
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import pytest
 import coterie
 from coterie.errors import CoterieError
 from coterie.messages import ModelSpec
-from coterie.privacy import Release, epsilon_of
+from coterie.privacy import Release, epsilon_of, gaussian_sigma
 from coterie.run.privacy import private_training
+from coterie.run.progress import Progress
 from coterie.run.validation import make_config
 from coterie.streams import stream
 
@@ -47,7 +50,8 @@ def test_a_run_says_what_its_models_cost(method: str) -> None:
     assert 7.9 < entry["epsilon"] <= 8
     grouped = method not in ("fedavg", "fedprox")
     assert ("who is in which group" in entry["not_covered"]) == grouped
-    assert "who took part" in entry["not_covered"]
+    assert "how many took part" in entry["not_covered"]
+    assert "by_client" not in result.traffic  # which would name them
     assert "δ = 0.001 for one client in 3 answers" in " ".join(result.report().split())
 
 
@@ -68,6 +72,56 @@ def test_of_nobody_there_is_noise_and_the_same_again(tmp_path: Path) -> None:
     assert spread == pytest.approx(expected, rel=0.05)
 
 
+class Interrupt(Progress):
+    """Ends a run after its first round."""
+
+    def round(self, round: int, row: Any) -> None:
+        if round == 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", ["ifca:groups=2", "pacfl"])
+def test_an_adaptive_clip_goes_on_where_it_was(method: str, tmp_path: Path) -> None:
+    """A run that was interrupted ends in the same numbers, which those of its first clip are not."""
+    wanted = {**SMALL, "algorithm": method, "dp_training": "epsilon=8,delta=1e-3,clip=adaptive,min_group=2"}
+    whole = coterie.run(**wanted)
+    with pytest.raises(KeyboardInterrupt):
+        coterie.run(**wanted, out=tmp_path / "run", progress=Interrupt())
+    again = coterie.resume(tmp_path / "run")
+    assert (again.accuracy, again.privacy) == (whole.accuracy, whole.privacy)
+    (entry,) = whole.privacy or []
+    assert 7.9 < entry["epsilon"] <= 8
+    reached = float(re.findall(r"from 0.1 to ([0-9.]+)", entry["mechanism"])[0])
+    assert 0.1 < reached <= 0.1 * math.exp(3 * 0.2 * 0.5) * 1.01  # updates are longer, so that it grew in each round
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("method", ["fedprox", "pacfl"])
+def test_local_noise_costs_all_rounds_and_is_in_what_clients_send(method: str, tmp_path: Path) -> None:
+    wanted = {**SMALL, "algorithm": method, "dp_training": f"{WANTED},noise=local"}
+    result = coterie.run(**wanted, out=tmp_path / "run")
+    (entry,) = result.privacy or []
+    assert entry["epsilon"] == pytest.approx(8.0, abs=0.01)
+    noise = float(re.findall(r"noise of ([0-9.]+) times twice the clip 2", entry["mechanism"])[0])
+    assert noise == pytest.approx(gaussian_sigma(8.0, 1e-3) * math.sqrt(3), rel=2e-3)
+    assert {"evaluate", "who took part"} <= {*entry["not_covered"]}
+    assert "train" not in entry["not_covered"]
+    told = [row["loss"] for row in result.history]
+    assert told == [None]
+
+
+def test_what_went_wrong_does_not_name_who_took_part() -> None:
+    """Where coins are to be secret; who has no samples is in no cohort."""
+    lost = {**SMALL, "rounds": 1, "algorithm": "fedavg", "drop": 0.5}
+    named, nameless = coterie.run(**{**lost, "fraction": 1.0}).events, coterie.run(**lost).events
+    assert [event["kind"] for event in named] == [event["kind"] for event in nameless] == ["dropped"]
+    assert named[0]["clients"]
+    assert not nameless[0]["clients"]
+    assert nameless[0]["count"] > 1
+    assert "client " not in nameless[0]["example"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -78,10 +132,22 @@ def test_of_nobody_there_is_noise_and_the_same_again(tmp_path: Path) -> None:
         ({"max_weight": 3.0}, r"takes the place of \[aggregation\]"),
         ({"fraction": None}, "set fraction"),
         ({"oversample": 0.2}, "by coins: leave out oversample"),
+        ({"min_replies": 2}, "min_replies or max_strikes"),
+        ({"max_strikes": 2}, "min_replies or max_strikes"),
+        ({"secure": True, "dp_training": "epsilon=1,delta=1e-5,clip=adaptive"}, "write a number for clip"),
+        ({"secure": True, "dp_training": f"{WANTED},noise=local"}, "leave out secure"),
+        ({"algorithm": "ifca", "dp_training": f"{WANTED},noise=local"}, "which group they choose"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=adaptive,noise=local"}, "write a number for clip"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=adaptive,quantile=1"}, "quantile one between 0 and 1"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=1,quantile=0.5"}, "or clip=adaptive and perhaps quantile"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=1,noise=none"}, "noise=local"),
         ({"dp_training": "epsilon=1,delta=1e-5"}, "epsilon=8,delta=1e-4,clip=1"),
         ({"dp_training": "epsilon=1,clip=1"}, "epsilon=8,delta=1e-4,clip=1"),
         ({"dp_training": "epsilon=1,delta=1e-5,clip=0"}, "clip should be a number greater than 0"),
-        ({"dataset": "digits", "dp_training": "epsilon=1,delta=1e-5,clip=1,min_group=50"}, "fewer than min_group = 50"),
+        (
+            {"dataset": "digits", "dp_training": "epsilon=1,delta=1e-5,clip=1,min_group=50"},
+            "fewer than min_group = 50 of dp_training: ask for fewer groups, or lower min_group",
+        ),
     ],
 )
 def test_what_is_not_accounted_for_is_refused(settings: dict[str, Any], message: str) -> None:

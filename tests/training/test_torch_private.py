@@ -1,5 +1,6 @@
 """Private steps (DP-SGD) of both trainers against gradients of single samples, and what they must not tell."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from coterie.messages import Curriculum, ModelSpec, Optimiser, Params, Plan, Pri
 from coterie.messages.plan import error_in_plan, total_steps
 from coterie.models import build, initial
 from coterie.native import available
-from coterie.privacy import SecretRandomness
+from coterie.privacy import SecretRandomness, gaussian_sigma
 from coterie.training import Job, Trainer
 from coterie.training.batches import batches_of
 from coterie.training.native_trainer import NativeTrainer
@@ -117,6 +118,37 @@ def test_one_sample_moves_a_step_by_its_clip_at_most(either: Trainer) -> None:
     assert max(moved) <= 0.5 + 1e-3
     assert sum(length > 0.4 for length in moved) >= 3  # the bound is reached
     assert moved[4] <= 1e-3  # a sample whose gradient is not finite has no part
+
+
+@compiled
+@pytest.mark.integration
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_step_is_private_and_one_with_half_the_noise_is_not(share: float) -> None:
+    """Who sees the model guesses whether there was a sample, which a coin of q lets take part.
+
+    What is (ε, δ)-private without the coin is (log(1 + q (e^ε − 1)), q δ)-private with it, and no better.
+    """
+    rate, inner, delta, count = 0.8, 1.0, 0.1, 3000
+    odds, allowed = 1 + rate * math.expm1(inner), rate * delta
+    trainer, one = NativeTrainer(Forbidden()), job(samples=1)
+    x = one.x * np.float32(30)  # whose gradient is cut
+
+    def models(private: PrivateSteps, samples: int, seeds: range) -> np.ndarray:
+        plan = Plan(Schedule(1.0), steps=1, batch_size=1, private=private)
+        part = replace(one, plan=plan, x=x[:samples], y=one.y[:samples])
+        made = [trainer.train(replace(part, rng=np.random.default_rng(seed))).params for seed in seeds]
+        return np.array([np.concatenate([value.ravel() for value in params.values()]) for params in made])
+
+    still = PrivateSteps(0.5, 1e-6, 1.0)
+    direction = (models(still, 1, range(1)) - models(still, 0, range(1)))[0]
+    assert np.linalg.norm(direction) == pytest.approx(0.5, rel=1e-3)
+    noised = PrivateSteps(0.5, share * gaussian_sigma(inner, delta), rate)
+    there = models(noised, 1, range(count)) @ direction
+    absent = models(noised, 0, range(count, 2 * count)) @ direction
+    cuts = np.linspace(absent.min(), there.max(), 80)
+    excess = max((there > t).mean() - odds * (absent > t).mean() for t in cuts)
+    chance = 4 * math.sqrt((1 + odds**2) * 0.1 / count)
+    assert (excess <= allowed + chance) == (share == 1.0)
 
 
 def test_nothing_else_is_told(either: Trainer) -> None:

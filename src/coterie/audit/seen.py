@@ -60,7 +60,9 @@ def sent_models(run: TrainedRun, data: FederatedData, clients: Sequence[ClientId
 
     The round is played in memory: nothing in the run folder changes. What the server adds to sums is no matter here.
     """
-    config = run.config.changed(engine={"name": "embedded", "batch_clients": 1}, privacy={"dp_training": None})
+    wanted = run.config.privacy.private_training
+    kept = run.config.privacy.dp_training if wanted is not None and wanted.local else None  # which clients add
+    config = run.config.changed(engine={"name": "embedded", "batch_clients": 1}, privacy={"dp_training": kept})
     store, states = MemoryStore(), states_in(run.folder.clients)
     for client in clients:
         if (stamp := run.journal.states.get(client)) is not None:

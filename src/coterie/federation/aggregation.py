@@ -102,6 +102,9 @@ class Aggregator(Resumable):
     usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)
     """How long updates of each kind were in the last rounds, at the (lower) median; 0 where nothing moved."""
 
+    clip: float | None = saved(default=None)
+    """The longest update of the next round, in private training; None: the first clip."""
+
     def __post_init__(self) -> None:
         self.optimiser = ServerOptimiser(self.step, self.now)
 
@@ -229,10 +232,9 @@ class Aggregator(Resumable):
             if lengths[part] > 0:
                 length = length or member.scale or update_lengths({n: member.start[n] for n in member.params})[part]
                 limits[part], of[part] = self.options.clip * length or math.inf, median
-        too_long = [part for part in (0, 1) if lengths[part] > limits[part] * ROUNDING]
-        if not too_long:
+        part = next((part for part in (0, 1) if lengths[part] > limits[part] * ROUNDING), -1)
+        if part < 0:
             return member
-        part = too_long[0]
         what = f"its {PARTS[part]} of length {lengths[part]:.3g}"
         limit = f"{limits[part]:.3g}, {self.options.clip:g} times {of[part]}"
         if not cut:
@@ -260,8 +262,7 @@ class Aggregator(Resumable):
 
     def nearest(self, models: Sequence[Params]) -> int:
         """Return which of some models the rule ``krum`` takes."""
-        most = max(len(models) - 3, 0) // 2
-        assumed = self.options.assumed_liars
+        most, assumed = max(len(models) - 3, 0) // 2, self.options.assumed_liars
         return krum(models, most if assumed is None else min(assumed, most))
 
     def left_out(self, n: int) -> int:
@@ -320,9 +321,8 @@ def shortened(params: Params, start: Params, learnt: float, counted: float) -> d
     result: dict[str, Array] = {}
     for name, value in params.items():
         share = counted if name.endswith(STATISTICS) else learnt
-        if value.dtype.kind != "f" or share == 1.0:
-            result[name] = value.copy()
-        else:
+        result[name] = value.copy()
+        if value.dtype.kind == "f" and share != 1.0:
             began = start[name].astype(np.float64)
             result[name] = np.asarray(began + share * (value - began), value.dtype)
     return frozen(result)

@@ -386,8 +386,8 @@ class Federation:
         self.events.load(state["events"])
         self.disclosures.load(state.get("disclosures", Disclosures().save()))  # which came later than the format
         self.sampler.load(state["sampler"])
-        self.aggregator.load(state.get("aggregator", {"usual": {}}))  # which came later than the format
-        self.aggregator.optimiser.load(state.get("server_optimiser", {"moments": {}}))  # so did this
+        self.aggregator.load({"usual": {}, "clip": None, **state.get("aggregator", {})})  # these came later
+        self.aggregator.optimiser.load(state.get("server_optimiser", {"moments": {}}))  # as this did
         self._stale = IntsByClient.load(state["stale"])
         self.diverged = set(state.get("diverged", ()))
         self.standardisation = state.get("standardisation")

@@ -20,7 +20,7 @@ class Fold(Generic[K]):
 
     def __init__(self, aggregator: Aggregator, kind: str = TRAINED) -> None:
         """`kind` is that of the updates, as in `Aggregator.averages`."""
-        self._private = None if aggregator.private is None else PrivateSums[K](aggregator.private)
+        self._private = None if aggregator.private is None else PrivateSums[K](aggregator.private, aggregator.clip)
         self._aggregator, self._kind, self._rule = aggregator, kind, aggregator.options.rule
         self._heaviest, self._too_heavy = aggregator.heaviest(), dict[ClientId, int]()
         self._sums: dict[K, RunningMean] = {}
@@ -66,6 +66,7 @@ class Fold(Generic[K]):
             if models is None:
                 raise TypeError("private training needs the models of all groups")
             means = self._private.means(models, sizes(), self._aggregator.seed, self._aggregator.now())
+            self._aggregator.clip = self._private.clip
             return self._aggregator.steps(means, models)
         for client, samples in self._too_heavy.items():
             self._aggregator.note_weight(client, samples, self._heaviest)

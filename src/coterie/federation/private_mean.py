@@ -1,4 +1,4 @@
-"""Private training: models that tell nothing of any one client. The unit is one client, and the server is trusted.
+"""Private training: models that tell nothing of any one client. The unit is one client; the server is trusted.
 
 In every round a client takes part by a coin of its own, of probability q. Its update is cut to the length S and counts
 once, whatever its samples; the sum of a group's updates has noise, also where nobody came; and it is divided by how
@@ -8,6 +8,18 @@ many clients were to be expected, which is no secret, not by how many came:
 
 Adding or removing a client changes one of these sums, by at most S, in the rounds in which its coin says so: all groups
 together cost what one does (McMahan et al., 2018).
+
+The clip may follow a quantile γ of the updates' lengths (Andrew et al., 2021). Each client adds a bit to one more sum,
+½ if its update is within S, else −½, which has noise of its own; S goes where the share of those within leads:
+
+    s = ½ + (Σ_i (1[‖Δ_i‖ ≤ S] − ½) + N(0, σ_b²)) / (q N),    S ← S exp(−η (s − γ))
+
+A client changes this sum by ½, so that with z_Δ = (z⁻² − (2σ_b)⁻²)^(−½) for updates both sums cost what z does. There
+is one S for all groups: the bits of all make a better share than those of one, at the same cost.
+
+Noise may also be *local*: each client cuts its update and adds N(0, (2zS)²) before it sends it, so that the server need
+not be trusted. Any two updates are at most 2S apart, and who takes part is seen, so that no sampling helps: T rounds
+cost T releases. The sum of m clients then has noise of 2zS√m in place of zS.
 
 Where sums are secure, clients cut their updates themselves, and the server adds the noise to the sum that it unmasks. A
 sum of fewer than some clients stays masked, and nothing is added: one client more or less could then change a model by
@@ -28,10 +40,18 @@ from coterie.messages import Array, ModelSpec, Params, frozen
 from coterie.messages.params import STATISTICS
 from coterie.models import initial
 from coterie.models.learning import frozen_part
+from coterie.privacy import cut, update_noise
+from coterie.privacy.updates import change, length
 from coterie.streams import stream
 
 MISSED = 0.01
 """The share of δ for sums that are not there, as too few clients were in them."""
+CLIP_RATE = 0.2
+"""η: how fast a clip goes to its quantile, as Andrew et al. have it."""
+BITS_NOISE = 1 / 20
+"""σ_b as a share of the clients that are expected, as Andrew et al. have it."""
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,9 +61,9 @@ class PrivateTraining:
     epsilon: float
     delta: float
     clip: float
-    """S: the longest update, by its Euclidean norm."""
+    """S: the longest update, by its Euclidean norm; at first, where it follows a quantile."""
     noise: float
-    """z: the noise's standard deviation over S."""
+    """z: the noise's standard deviation over S; where updates' lengths are counted too, that of both together."""
     rate: float
     """q: the probability by which a client takes part in a round."""
     min_group: int
@@ -51,6 +71,30 @@ class PrivateTraining:
     least: int = 0
     """Sums of fewer clients are not there, as they stay masked; 0: all are."""
     rounds: int = 0
+    quantile: float | None = None
+    """γ: which quantile of the updates' lengths the clip follows; None: it stays."""
+    local: bool = False
+    """Whether clients have cut their updates, and added the noise: of z times 2S each, by which two may differ."""
+
+    @property
+    def counts_on_secrecy(self) -> bool:
+        """Whether ε is that of clients of whom nobody knows whether they took part."""
+        return self.rate < 1 and not self.local
+
+    def bits_noise(self, clients: float) -> float:
+        """Return σ_b where so many clients are in all groups: few bits have at least z, or nothing is left of it."""
+        return max(BITS_NOISE * self.rate * clients, self.noise)
+
+    def noise_of_updates(self, clients: float) -> float:
+        """Return z_Δ where so many clients are in all groups."""
+        return self.noise if self.quantile is None else update_noise(self.noise, self.bits_noise(clients))
+
+    def next_clip(self, clip: float, within: float, clients: float, rng: np.random.Generator) -> float:
+        """Return the clip of the next round, given the sum of this round's bits; no group has a say but by them."""
+        assert self.quantile is not None  # where a clip follows it
+        told = within + self.bits_noise(clients) * float(rng.standard_normal())
+        share = min(max(0.5 + told / (self.rate * clients), 0.0), 1.0)
+        return clip * math.exp(-CLIP_RATE * (share - self.quantile))
 
     @property
     def noise_delta(self) -> float:
@@ -83,49 +127,48 @@ class PrivateTraining:
 class PrivateSums(Generic[K]):
     """Sums of clipped updates by group, which end in noised models."""
 
-    def __init__(self, private: PrivateTraining) -> None:
+    def __init__(self, private: PrivateTraining, clip: float | None = None) -> None:
+        """`clip` is that of this round, where it follows a quantile; None: the first."""
         self._private = private
-        self._sums: dict[K, dict[str, npt.NDArray[np.float64]]] = {}
+        self.clip = private.clip if clip is None else clip
+        self._sums: dict[K, dict[str, Floats]] = {}
+        self._within = 0.0
+        """Σ (1[‖Δ_i‖ ≤ S] − ½)."""
 
     def add(self, group: K, member: Contribution) -> None:
         """Add a client's update; it counts once."""
-        total = self._sums.setdefault(group, {})
-        for name, change in clipped(member.params, member.start, self._private.clip).items():
-            total[name] = total[name] + change if name in total else change
+        total, update = self._sums.setdefault(group, {}), change(member.params, member.start)
+        self._within += 0.5 if length(update) <= self.clip else -0.5
+        for name, part in (update if self._private.local else cut(update, self.clip)).items():
+            total[name] = total[name] + part if name in total else part
 
     def means(
         self, models: Mapping[K, Params], sizes: Mapping[K, float], seed: int, round: int
     ) -> dict[K, dict[str, Array]]:
-        """Return a noised model for every group, given the models that its clients started from and their number."""
+        """Return a noised model for every group, given the models that its clients started from and their number.
+
+        Where the clip follows a quantile, it then is that of the next round.
+        """
         if error := self._private.error_in_sizes(sizes.get(group, 0) for group in models):
             raise CoterieError(error)
-        return {
-            group: self._noised(model, self._sums.get(group, {}), sizes.get(group, 0), (seed, round, place))
+        clients = float(sum(sizes.get(group, 0) for group in models))
+        sigma = 0.0 if self._private.local else self._private.noise_of_updates(clients) * self.clip
+        means = {
+            group: self._noised(model, group, sigma, sizes.get(group, 0), stream(seed, "training noise", round, place))
             for place, (group, model) in enumerate(models.items())
         }
+        if self._private.quantile is not None:
+            rng = stream(seed, "clip noise", round)
+            self.clip = self._private.next_clip(self.clip, self._within, clients, rng)
+        return means
 
-    def _noised(
-        self, model: Params, total: Mapping[str, npt.NDArray[np.float64]], size: float, address: tuple[int, int, int]
-    ) -> dict[str, Array]:
-        private, (seed, *place) = self._private, address
-        rng, sigma, expected = stream(seed, "training noise", *place), private.noise * private.clip, private.rate * size
+    def _noised(self, model: Params, group: K, sigma: float, size: float, rng: np.random.Generator) -> dict[str, Array]:
+        total, expected = self._sums.get(group, {}), self._private.rate * size
         result: dict[str, Array] = {}
         for name in sorted(model):
             noise = sigma * rng.standard_normal(model[name].shape)
             result[name] = np.asarray(model[name] + (total.get(name, 0.0) + noise) / expected, model[name].dtype)
         return frozen({name: result[name] for name in model})
-
-
-def clipped(params: Params, start: Params, clip: float) -> dict[str, npt.NDArray[np.float64]]:
-    """Return an update, cut to a length.
-
-    >>> clipped({"w": np.float32([3, 4])}, {"w": np.zeros(2, np.float32)}, 1.0)
-    {'w': array([0.6, 0.8])}
-    """
-    change = {name: np.subtract(value, start[name], dtype=np.float64) for name, value in params.items()}
-    length = math.sqrt(sum(float(np.square(part).sum()) for part in change.values()))
-    share = min(1.0, clip / length) if length else 1.0
-    return {name: share * part for name, part in change.items()}
 
 
 def chance_of_fewer(clients: int, rate: float, least: int) -> float:

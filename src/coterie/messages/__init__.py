@@ -41,6 +41,7 @@ from coterie.messages.plan import (
     PrivateSteps,
     ProximalSteps,
     Schedule,
+    UpdateNoise,
     normaliser,
 )
 from coterie.messages.standardisation import Standardisation
@@ -65,6 +66,6 @@ __all__ = [
     "Losses", "LossesReply", "MaskedReply", "MaskedTrain", "Masking", "MetaStep", "Mixture", "ModelSpec", "Moments",
     "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune", "PruneReply", "Reply",
     "Request", "RunningMean", "Schedule", "Shares", "SharesReply", "Signature", "SignatureReply", "Standardisation",
-    "SumLayout", "Tally", "Train", "TrainReply", "Unmask", "UnmaskReply", "Verb", "Verdict", "Weighing", "distance",
-    "frozen", "is_error", "normaliser", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "SumLayout", "Tally", "Train", "TrainReply", "Unmask", "UnmaskReply", "UpdateNoise", "Verb", "Verdict", "Weighing",
+    "distance", "frozen", "is_error", "normaliser", "read_only", "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

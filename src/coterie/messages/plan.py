@@ -179,6 +179,16 @@ class PrivateSteps:
 
 
 @dataclass(frozen=True)
+class UpdateNoise:
+    """What bounds and hides all that a training has changed, before it is sent. The unit is one client."""
+
+    clip: float
+    """S, the longest update."""
+    noise: float
+    """z, the noise's standard deviation over 2S, by which two updates may differ."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a client does with its training data."""
 
@@ -219,6 +229,8 @@ class Plan:
     """S, the share of a label that is given to all labels alike."""
     private: PrivateSteps | None = field(default=None, metadata=SENT_IF_SET)
     """Per-sample clipping, noise, and batches by coins; only with `steps`, which then do not depend on samples."""
+    hidden: UpdateNoise | None = field(default=None, metadata=SENT_IF_SET)
+    """How a result is hidden when it is sent; what the client keeps is not. No private steps or correction beside."""
 
 
 def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
@@ -236,6 +248,8 @@ def error_in_plan(plan: Plan, loss: str | None = None) -> str | None:
     if plan.clip is not None and (plan.mixture is not None or plan.proximal is not None):
         return "clipping is of one gradient a step: it is not defined for APFL and pFedMe, leave it out"
     if plan.private is not None and (error := _error_in_private(plan, plan.private)):
+        return error
+    if plan.hidden is not None and (error := _error_in_hidden(plan, plan.hidden)):
         return error
     adam = plan.optimiser
     if adam is None:
@@ -264,6 +278,17 @@ def _error_in_private(plan: Plan, private: PrivateSteps) -> str | None:
         return "private steps hold no samples out, whose number would depend on how many there are: leave holdout out"
     if plan.snapshots:
         return "private steps have no epochs after which snapshots could be taken: leave snapshots out"
+    return None
+
+
+def _error_in_hidden(plan: Plan, hidden: UpdateNoise) -> str | None:
+    """Say why an update would not be hidden."""
+    if not (0 < hidden.clip < math.inf and 0 < hidden.noise < math.inf):
+        return f"{hidden} should have clip and noise greater than 0"
+    if plan.private is not None:
+        return "an update of private steps needs no other noise: leave hidden out"
+    if plan.correction is not None:
+        return "the change of a control would tell of a hidden update: leave correction out"
     return None
 
 

@@ -33,6 +33,7 @@ from coterie.privacy.signatures import (
     smat,
     svec,
 )
+from coterie.privacy.updates import cut, hidden
 
 __all__ = [
     "BudgetSpent",
@@ -46,6 +47,7 @@ __all__ = [
     "SecretRandomness",
     "bounded_rows",
     "composed_noise",
+    "cut",
     "derived_key",
     "epsilon_of",
     "filter_order",
@@ -53,6 +55,7 @@ __all__ = [
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_sigma",
+    "hidden",
     "leading_vectors",
     "mapped_shape",
     "noise_for",

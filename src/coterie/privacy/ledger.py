@@ -148,6 +148,11 @@ class ReleaseLedger:
         """Refuse what goes beyond the limit."""
         if (limit := self.limit) is None:
             return
+        if limit.by == "gaussian" and any(told.rate < 1 for told in book.counts):
+            raise BudgetSpent(
+                "this client has told what its limit could not count, as samples were drawn by coins: its owner can "
+                f'write limit = "epsilon={limit.epsilon:g},delta={limit.delta:g},by=renyi"'
+            )
         cost = self._cost({**book.counts, release: book.counts.get(release, 0) + 1}, limit)
         if cost > limit.epsilon * (1 + ROUNDING):
             raise BudgetSpent(

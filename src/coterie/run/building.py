@@ -30,7 +30,13 @@ from coterie.run.config import Config
 from coterie.run.engines import make_engine, workers
 from coterie.run.expert import difficulty, make_expert, needs_expert
 from coterie.run.parameter_files import with_start
-from coterie.run.privacy import check_private_network, most_private_steps, private_training, with_private_steps
+from coterie.run.privacy import (
+    check_private_network,
+    most_private_steps,
+    private_training,
+    with_hidden_updates,
+    with_private_steps,
+)
 from coterie.run.progress import Progress
 from coterie.streams import stream
 from coterie.training import CommonTest, Trainer, choose_trainer, one_thread
@@ -108,7 +114,7 @@ def make_plan(config: Config) -> Plan:
         clip=training.clip,
         smoothing=training.smoothing or None,
     )
-    return with_private_steps(config, plan)
+    return with_hidden_updates(config, with_private_steps(config, plan))
 
 
 def make_method(config: Config) -> Algorithm:

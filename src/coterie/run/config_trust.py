@@ -25,6 +25,8 @@ DELTA = 1e-5
 """Where none is given."""
 MIN_GROUP = 10
 """Clients of a group that is trained privately, at least; where none is given."""
+QUANTILE, FIRST_CLIP = 0.5, 0.1
+"""Of the updates' lengths, which an adaptive clip follows, and where it begins (Andrew et al., 2021)."""
 
 
 class AggregationSection(ConfigSection):
@@ -207,23 +209,62 @@ def guarantee_of(value: Any) -> Guarantee:
     return Guarantee(epsilon, delta)
 
 
-def private_training_of(value: Any) -> dict[str, Any]:
-    """Read ``epsilon=8,delta=1e-4,clip=1,min_group=10``: the guarantee, the longest update, the smallest group.
+@dataclass(frozen=True)
+class PrivateTrainingOptions:
+    """What the user asks of private training (``dp_training``)."""
 
-    >>> private_training_of("epsilon=8,delta=1e-4,clip=2")
-    {'epsilon': 8.0, 'delta': 0.0001, 'clip': 2.0, 'min_group': 10}
-    """
-    wanted = "it should read epsilon=8,delta=1e-4,clip=1, and perhaps min_group=10"
-    options = _options(value, wanted)
-    try:
-        clip, least = float(options.pop("clip")), int(options.pop("min_group", MIN_GROUP))
-    except (TypeError, ValueError, KeyError):
-        raise ValueError(wanted) from None
-    if options.keys() != {"epsilon", "delta"}:
-        raise ValueError(wanted)
-    if not (0 < clip < math.inf and least >= 1):
-        raise ValueError("clip should be a number greater than 0, min_group a whole one from 1 on")
-    return {**vars(guarantee_of(options)), "clip": clip, "min_group": least}
+    epsilon: float
+    delta: float
+    clip: float
+    """S, the longest update; the first one, where it follows a quantile."""
+    quantile: float | None = None
+    """Which quantile of the updates' lengths the clip follows; None: it stays."""
+    min_group: int = MIN_GROUP
+    local: bool = False
+    """Whether clients add the noise, each to its own update."""
+
+    @classmethod
+    def read(cls, value: Any) -> PrivateTrainingOptions:
+        """Read ``epsilon=8,delta=1e-4,clip=1``, or ``clip=adaptive``; the rest has defaults.
+
+        >>> PrivateTrainingOptions.read("epsilon=8,delta=1e-4,clip=2").text()
+        'epsilon=8.0,delta=0.0001,clip=2.0,min_group=10'
+        >>> PrivateTrainingOptions.read("epsilon=8,delta=1e-4,clip=adaptive").text()
+        'epsilon=8.0,delta=0.0001,clip=adaptive,quantile=0.5,first_clip=0.1,min_group=10'
+        """
+        wanted = (
+            "it should read epsilon=8,delta=1e-4,clip=1, or clip=adaptive and perhaps quantile=0.5,first_clip=0.1; and "
+            "perhaps min_group=10,noise=local"
+        )
+        options = _options(value, wanted)
+        adaptive, local = options.get("clip") == "adaptive", options.pop("noise", "sum")
+        known = {"epsilon", "delta", "clip", "min_group", *(["quantile", "first_clip"] if adaptive else [])}
+        if not {"epsilon", "delta", "clip"} <= options.keys() <= known or local not in ("sum", "local"):
+            raise ValueError(wanted)
+        try:
+            clip = float(options.get("first_clip", FIRST_CLIP) if adaptive else options["clip"])
+            quantile = float(options.get("quantile", QUANTILE)) if adaptive else None
+            least = int(options.get("min_group", MIN_GROUP))
+        except (TypeError, ValueError):
+            raise ValueError(wanted) from None
+        if not (0 < clip < math.inf and least >= 1 and (quantile is None or 0 < quantile < 1)):
+            raise ValueError(
+                "clip should be a number greater than 0, as first_clip, quantile one between 0 and 1, min_group a "
+                "whole one from 1 on"
+            )
+        given = guarantee_of({key: options[key] for key in ("epsilon", "delta")})
+        return cls(given.epsilon, given.delta, clip, quantile, least, local == "local")
+
+    def text(self) -> str:
+        """Return it as it is written, in full."""
+        adaptive = {"clip": "adaptive", "quantile": self.quantile, "first_clip": self.clip}
+        shown = {
+            **{"epsilon": self.epsilon, "delta": self.delta},
+            **({"clip": self.clip} if self.quantile is None else adaptive),
+            **{"min_group": self.min_group},
+            **({"noise": "local"} if self.local else {}),
+        }
+        return _text(shown)
 
 
 @dataclass(frozen=True)
@@ -281,7 +322,8 @@ class PrivacySection(ReleaseSection):
     dp_training: str | None = setting(
         None,
         "models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to "
-        "the length clip, count alike, and their sum in each group has noise; min_group is the smallest group",
+        "the length clip, count alike, and their sum in each group has noise; min_group is the smallest group; "
+        "clip=adaptive follows the quantile (0.5) of the updates' lengths; noise=local: each client adds it itself",
     )
 
     dp_sgd: str | None = setting(
@@ -323,6 +365,11 @@ class PrivacySection(ReleaseSection):
         return None if self.dp_sgd is None else PrivateStepOptions.read(self.dp_sgd)
 
     @property
+    def private_training(self) -> PrivateTrainingOptions | None:
+        """How models are made private, if they are."""
+        return None if self.dp_training is None else PrivateTrainingOptions.read(self.dp_training)
+
+    @property
     def usual_filter(self) -> Filter:
         """Where samples are drawn by coins, what they cost is added up by Rényi divergence."""
         steps = self.private_steps
@@ -338,4 +385,4 @@ class PrivacySection(ReleaseSection):
     @classmethod
     def _private_training(cls, value: Any) -> str | None:
         """Check and complete ``epsilon=8,delta=1e-4,clip=1``."""
-        return None if value is None else _text(private_training_of(value))
+        return None if value is None else PrivateTrainingOptions.read(value).text()

@@ -8,11 +8,11 @@ from typing import Any
 from coterie.errors import CoterieError, counted
 from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_counted, error_in_network
-from coterie.messages import VERBS, Guarantee, ModelSpec, Plan, PrivateSteps
+from coterie.messages import VERBS, Guarantee, ModelSpec, Plan, PrivateSteps, UpdateNoise
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
 from coterie.results.privacy import COUNTS, DESCRIPTIONS
 from coterie.run.config import Config
-from coterie.run.config_trust import PrivateStepOptions, private_training_of
+from coterie.run.config_trust import PrivateStepOptions
 from coterie.training.private_steps import steps_of_epoch, training_release
 
 COARSE = 1e-3
@@ -25,15 +25,25 @@ def private_training(config: Config, spec: ModelSpec) -> PrivateTraining | None:
         return None
     if error := error_in_network(spec, config.run.seed):
         raise CoterieError(f"models can't be trained privately: {error}")
-    options, rate, rounds = (
-        private_training_of(config.privacy.dp_training),
-        config.training.fraction,
-        config.training.rounds,
-    )
-    assert rate is not None  # which `coterie.run.validation` has seen to
+    return _private_training(config)
+
+
+def _private_training(config: Config) -> PrivateTraining:
+    options, rate, rounds = config.privacy.private_training, config.training.fraction, config.training.rounds
+    assert options is not None  # where this is asked
+    assert rate is not None  # which `coterie.run.privacy_checks` has seen to
     least = config.aggregation.secure_min if config.aggregation.secure else 0
-    private = PrivateTraining(**options, noise=0.0, rate=rate, least=least, rounds=rounds)
-    return replace(private, noise=_least_noise(private.epsilon, private.noise_delta, rounds, rate))
+    private = PrivateTraining(**vars(options), noise=0.0, rate=rate, least=least, rounds=rounds)
+    counted_on = 1.0 if private.local else rate  # who takes part is seen by a server that is not trusted
+    return replace(private, noise=_least_noise(private.epsilon, private.noise_delta, rounds, counted_on))
+
+
+def with_hidden_updates(config: Config, plan: Plan) -> Plan:
+    """Return how clients train: with noise on what they send, if it is theirs to add."""
+    wanted = config.privacy.private_training
+    if wanted is None or not wanted.local:
+        return plan
+    return replace(plan, hidden=UpdateNoise(wanted.clip, _private_training(config).noise))
 
 
 @cache
@@ -83,7 +93,7 @@ def privacy_of(config: Config, fed: Federation, method: Algorithm, simulated: bo
     described, trained = fed.settings.dp_signature, fed.settings.private_training
     entries = [] if described is None else [_of_descriptions(config, fed, described, simulated)]
     entries += [] if config.privacy.private_steps is None else _of_trainings(config, fed, simulated)
-    entries += [] if trained is None else [_of_models(fed, method, trained, simulated)]
+    entries += [] if trained is None else [_of_models(config, fed, method, trained, simulated)]
     return entries or None
 
 
@@ -174,18 +184,36 @@ def _mechanism(wanted: PrivateStepOptions, plan: Plan, rounds: int) -> str:
     )
 
 
-def _of_models(fed: Federation, method: Algorithm, private: PrivateTraining, simulated: bool) -> dict[str, Any]:
+def _of_models(
+    config: Config, fed: Federation, method: Algorithm, private: PrivateTraining, simulated: bool
+) -> dict[str, Any]:
     """Say how private models are, given the groups: these are formed of clients as they are."""
     rounds, groups = fed.settings.rounds, [] if method.groups() is None else ["who is in which group"]
     sent = "what clients send to the server" if fed.settings.secure is None else "sums of groups, which the server sees"
+    left = _not_covered(config, fed) if private.local else [sent, "losses and accuracies"]
+    rate = 1.0 if private.local else private.rate
     return {
-        "what": "models",
+        "what": "updates that clients send, and models" if private.local else "models",
         "unit": "client",
-        "epsilon": epsilon_of([Release("models", private.noise, rounds, private.rate)], private.noise_delta, COARSE),
+        "epsilon": epsilon_of([Release("models", private.noise, rounds, rate)], private.noise_delta, COARSE),
         "delta": private.delta,
         "releases": rounds,
-        "mechanism": f"Gaussian noise of {private.noise:.3g} times the clip {private.clip:g} on the sum of each "
-        f"group's updates, of clients drawn by coins of {private.rate:g}",
+        "mechanism": _noise_of_models(private, fed.aggregator.clip),
         "simulated": simulated,
-        "not_covered": [sent, "losses and accuracies", "who took part", *groups],
+        "not_covered": [*left, "how many took part" if private.counts_on_secrecy else "who took part", *groups],
     }
+
+
+def _noise_of_models(private: PrivateTraining, clip: float | None) -> str:
+    """Say how models are made private; `clip` is what an adaptive one has come to."""
+    noise = f"Gaussian noise of {private.noise:.3g} times"
+    if private.local:
+        return f"{noise} twice the clip {private.clip:g}, which each client adds to its own update before it is sent"
+    drawn = f"on the sum of each group's updates, of clients drawn by coins of {private.rate:g}"
+    if private.quantile is None:
+        return f"{noise} the clip {private.clip:g} {drawn}"
+    reached = private.clip if clip is None else clip
+    return (
+        f"{noise} the clip {drawn}; the clip follows the {private.quantile:g} quantile of updates' lengths, whose "
+        f"noised count is part of this, from {private.clip:g} to {reached:.3g}"
+    )

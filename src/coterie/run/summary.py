@@ -20,7 +20,7 @@ from coterie.federation.loop import founders
 from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
-from coterie.results.events import DIVERGED
+from coterie.results.events import DIVERGED, NO_SAMPLES
 from coterie.results.formats import toml_value
 from coterie.results.metrics import MetricScale, scale
 from coterie.results.protocols import BEST, BY_LABEL, EACH_CLIENT, FOLLOWED
@@ -114,7 +114,22 @@ def _events(fed: Federation, evaluator: Evaluator) -> list[dict[str, Any]]:
     at_end = {"at_end": len(fed.diverged)}
     if not evaluator.evaluated.everybody:
         at_end = {"at_end": len(fed.diverged & evaluator.losses.keys()), "of": len(evaluator.losses)}
-    return [{**event, **at_end} if event["kind"] == DIVERGED else event for event in fed.events.entries()]
+    events = [_nameless(event) if _is_secret_who_came(fed) else event for event in fed.events.entries()]
+    return [{**event, **at_end} if event["kind"] == DIVERGED else event for event in events]
+
+
+def _is_secret_who_came(fed: Federation) -> bool:
+    """Whether nothing of the run may name who took part, as its ε counts on that."""
+    private = fed.settings.private_training
+    return private is not None and private.counts_on_secrecy
+
+
+def _nameless(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event without whose it was; who has no samples is never asked, and so not in it."""
+    if event["kind"] == NO_SAMPLES:
+        return event
+    whose, _, rest = event["example"].partition(", ")
+    return {**event, "clients": {}, "example": rest if whose.startswith("client ") else event["example"]}
 
 
 def newcomers_text(fed: Federation, algorithm: Algorithm) -> str:
@@ -275,16 +290,15 @@ def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
 
 
 def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
-    """Return the exact bytes, and what the papers' formula makes of the run."""
+    """Return the exact bytes, and what the papers' formula makes of the run; by client, unless who came is secret."""
     ledger, sent = fed.ledger, algorithm.transfers
+    ways = () if _is_secret_who_came(fed) else (("up", ledger.up_by_client), ("down", ledger.down_by_client))
+    by_client = {way: [sent_by.get(client, 0) for client in range(clients)] for way, sent_by in ways}
     return {
         "up_bytes": ledger.total("up"),
         "down_bytes": ledger.total("down"),
         "by_kind": ledger.by_kind,
-        "by_client": {
-            way: [sent_by.get(client, 0) for client in range(clients)]
-            for way, sent_by in (("up", ledger.up_by_client), ("down", ledger.down_by_client))
-        },
+        **({"by_client": by_client} if by_client else {}),
         "paper_megabits": None
         if sent is None
         else paper_megabits(fed.settings.rounds, fed.fraction, sent, parameters(fed.spec)),

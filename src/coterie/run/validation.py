@@ -18,13 +18,10 @@ from coterie.errors import CoterieError, suggestion, what_is_wanted
 from coterie.federation import Algorithm
 from coterie.results.run_folder import RunFolder, changed_settings
 from coterie.run.config import SECTIONS, Config, keys
-from coterie.run.config_trust import AggregationSection
 from coterie.run.given import check_network
 from coterie.run.overlay import import_named, written_out
 from coterie.run.plugins import NOBODY, Permission, import_plugins
-
-PRIVATELY_TRAINED = ("fedavg", "fedprox", "pacfl", "ifca", "given-groups")
-"""Methods of which nothing but a sum of updates in each group enters models."""
+from coterie.run.privacy_checks import check_privacy, check_private_steps, check_private_training
 
 
 class Origins:
@@ -97,11 +94,11 @@ def check_names(config: Config, origins: Origins | None = None, *, files: bool =
     with _place_in_errors(origins, "training", "optimiser"):
         _check_optimiser(config, method)
     with _place_in_errors(origins, "privacy", "dp_signature"):
-        _check_privacy(config, method)
+        check_privacy(config, method)
     with _place_in_errors(origins, "privacy", "dp_training"):
-        _check_private_training(config)
+        check_private_training(config)
     with _place_in_errors(origins, "privacy", "dp_sgd"):
-        _check_private_steps(config, method)
+        check_private_steps(config, method)
     with _place_in_errors(origins, "training", "clip"):
         _check_clipping(config, method)
     with _place_in_errors(origins, "aggregation", "secure"):
@@ -183,61 +180,6 @@ def _check_optimiser(config: Config, method: Algorithm) -> None:
             f"method '{config.algorithm.name}' is not defined with the optimiser '{name}': {error}: leave it out, "
             "--optimiser sgd"
         )
-
-
-def _check_privacy(config: Config, method: Algorithm) -> None:
-    if config.privacy.dp_signature is not None and (error := method.error_in_privacy()):
-        raise CoterieError(
-            f"clients of method '{config.algorithm.name}' can't describe themselves under differential privacy: {error}"
-        )
-
-
-def _check_private_training(config: Config) -> None:
-    """Refuse what private training does not account for."""
-    if config.privacy.dp_training is None:
-        return
-    name, options = config.algorithm.name, config.algorithm.options
-    if name not in PRIVATELY_TRAINED:
-        raise CoterieError(
-            "private training adds noise to one sum of updates in each group, and nothing else may enter models: "
-            f"method '{name}' looks at single updates, or sums otherwise; use {' or '.join(PRIVATELY_TRAINED)}"
-        )
-    if single := [key for key in ("diversity", "init_retry", "redescribe") if options.get(key)]:
-        raise CoterieError(f"option {single[0]} looks at single clients while models are trained: leave it out")
-    secure = config.aggregation.model_dump(include={"secure", "secure_min"})
-    if config.aggregation != AggregationSection(**secure):
-        raise CoterieError(
-            "private training takes the place of [aggregation], and its clip that of secure_clip: leave all keys out "
-            "but secure and secure_min"
-        )
-    if config.aggregation.secure and name == "ifca":
-        raise CoterieError(
-            "in 'ifca' clients choose groups, of which any may be too small for a secure sum, and one client more or "
-            "less would change a model by the whole sum: leave out secure, or dp_training"
-        )
-    if config.aggregation.secure and (config.faults.drop or config.faults.straggle or config.faults.hostile):
-        raise CoterieError("private secure sums count on clients that answer: leave out drop, straggle and hostile")
-    if config.training.fraction is None:
-        raise CoterieError("private training depends on how often clients take part: set fraction, for instance 0.1")
-    if config.engine.oversample or config.curriculum.clients is not None:
-        raise CoterieError("private training draws clients by coins: leave out oversample and client curricula")
-
-
-def _check_private_steps(config: Config, method: Algorithm) -> None:
-    """Refuse what private steps do not account for."""
-    if config.privacy.dp_sgd is None:
-        return
-    if error := method.error_in_private_steps(config.privacy.dp_signature is not None):
-        raise CoterieError(f"clients of method '{config.algorithm.name}' can't train by private steps: {error}")
-    others = {
-        "dp_training, which is for one client in place of one sample": config.privacy.dp_training,
-        "secure, whose sums count who takes part": config.aggregation.secure,
-        "the clip of whole gradients": config.training.clip,
-        "curricula, which look at losses": config.curriculum.of_samples or config.curriculum.clients,
-        f"labels = '{method.labels}', which trains with label frequencies": method.trained_offset,
-    }
-    if given := [name for name, value in others.items() if value]:
-        raise CoterieError(f"private steps do not go with {given[0]}: leave out one of them")
 
 
 def _check_clipping(config: Config, method: Algorithm) -> None:

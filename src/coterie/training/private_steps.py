@@ -7,9 +7,17 @@ Gaussian mechanism does, without amplification (mixtures are no farther apart th
 further sample move another, and there are as many steps for any number of samples.
 
 Where test samples are drawn from the same ones as training samples, one more may put another in its place. That moves
-a sum by up to twice the clip, and so the noise is doubled. (By coins both samples are in the same steps: the mixtures
-(1 − q) N(0, 4z²) + q N(±1, 4z²) are then nearer to each other than (1 − q) N(0, z²) + q N(1, z²) is to N(0, z²).
-`tests/training/test_private_steps.py` compares them.)
+a sum by up to twice the clip, and so the noise is doubled. Without coins, and in shuffled epochs, that is enough since
+only clip and noise in relation count. With coins it is proven for one step: given all other coins, the two data sets
+lead to P = (1 − q) A + q B and P' = (1 − q) A + q B', with A = N(0, 4z²) and B, B' = N(v, 4z²), N(v', 4z²) of lengths
+|v|, |v'| ≤ 1. For any ε and e^ε' = 1 + q (e^ε − 1) then (Balle, Barthe and Gaboardi, 2018, Theorem 2)
+
+    δ_ε'(P, P') = q δ_ε(B, (1 − β) A + β B') ≤ q max(δ_ε(B, A), δ_ε(B, B')) ≤ q δ_ε(N(1, z²), N(0, z²)),
+
+as B is at most 1 from A and 2 from B'; the right-hand side is just what a removal costs at ε' with noise z. For many
+steps together that is not enough: theorems of composition also ask how often P is the less likely of the two, which a
+removal bounds worse than it bounds itself. That many steps cost no more than removals do is checked by numbers, not
+proven: `tests/training/test_private_steps.py` has privacy loss distributions and Rényi divergences of both.
 """
 
 from dataclasses import replace

@@ -7,13 +7,15 @@ import numpy as np
 
 from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
-from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, usable, wire
+from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, frozen, usable, wire
+from coterie.messages.plan import total_steps
 from coterie.messages.verbs.train import ADAPTING
+from coterie.privacy import Release, hidden
 from coterie.streams import stream
 from coterie.training import TOO_LARGE, Diverged, Job, Outcome, losses, steps
 from coterie.training.job import Floats, Index
 from coterie.training.label_offsets import label_offset
-from coterie.training.private_steps import hiding_replacement, training_release
+from coterie.training.private_steps import TRAINING, hiding_replacement, training_release
 
 
 def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Diverged, TrainReply]:
@@ -22,6 +24,12 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
     The training itself is left to whoever asked, who may have others to do at the same time.
     """
     plan, samples, control = verb.plan, 1, None
+    if verb.hides():
+        outcome, told = yield from _hidden_outcome(handler, verb)
+        if verb.keep:
+            handler.keep({"model": outcome.params})
+        handler.made = {**handler.made, "trained": outcome.params}
+        return told
     if verb.is_noised():
         outcome = yield from _private_outcome(handler, verb)
     else:
@@ -72,6 +80,36 @@ def _private_outcome(handler: RequestHandler, verb: Train) -> Generator[Job, Out
     if not known.params:
         raise Diverged(known.steps, "a parameter", TOO_LARGE)
     return Outcome(dict(known.params), 0.0, known.steps)
+
+
+def _hidden_outcome(
+    handler: RequestHandler, verb: Train
+) -> Generator[Job, Outcome | Diverged, tuple[Outcome, TrainReply]]:
+    """Train as usual, and hide what has changed; return what the client keeps, and what it tells.
+
+    That is charged before it is made, and told again if it is asked for again. Minimum numbers of samples do not apply.
+    A training that diverged has changed nothing, as that it did would tell of samples; how many steps it had as well.
+    """
+    assert verb.plan.hidden is not None  # where something is hidden
+    clip, noise = verb.plan.hidden.clip, verb.plan.hidden.noise
+    x, y = handler.data.load(handler.training_part(verb.plan.holdout)[0])
+    start = handler.overlaid(verb.start)
+    outcome = yield _job(handler, verb, x, y)
+    if isinstance(outcome, Diverged):
+        outcome = Outcome(dict(start), 0.0, 0)
+    told = TrainReply(1, total_steps(1, verb.plan), 0.0)
+    if not verb.send:
+        return outcome, told
+    with handler.opened(verb, Release(TRAINING, noise)) as opened:
+        if opened.told is None:
+            learns = {name: value for name, value in verb.sent(start).items() if name not in handler.frozen}
+            learnt = {name: outcome.params[name] for name in learns}
+            made = hidden(learnt, learns, clip, noise, opened.randomness)
+            told = replace(told, params=frozen(made))
+            opened.keep(wire.pack(told))
+        else:
+            told = wire.unpack(opened.told)
+    return outcome, told
 
 
 def _plain_job(handler: RequestHandler, verb: Train) -> Job:

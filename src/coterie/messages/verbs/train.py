@@ -27,6 +27,7 @@ from coterie.messages.plan import (
     PrivateSteps,
     ProximalSteps,
     Schedule,
+    UpdateNoise,
     total_steps,
 )
 
@@ -35,7 +36,7 @@ PASSES = 4
 ADAPTING = "adapt"
 """The purpose by which a model is adapted before it is measured: shuffled alike in every round, so that the same model
 always has the same score."""
-ADDED_LATER = ("train", "mixture", "proximal", "optimiser", "clip", "smoothing", "private")
+ADDED_LATER = ("train", "mixture", "proximal", "optimiser", "clip", "smoothing", "private", "hidden")
 """Fields of plans that the policies which sites hold since before do not name."""
 
 
@@ -46,10 +47,11 @@ class TrainReply(Answer):
     wire_name = "Trained"
 
     samples: int
-    """1 where steps are private: how many there are is not told."""
+    """1 where steps are private or the result is hidden: how many there are is not told."""
     steps: int
+    """Where the result is hidden, those of one sample."""
     loss: float
-    """Mean over the training steps; 0 where they are private."""
+    """Mean over the training steps; 0 where they are private, or the result is hidden."""
     params: Params = field(default_factory=dict)
     control: Params = field(default_factory=dict)
     """Change of the client's control, where the plan has a correction."""
@@ -62,7 +64,7 @@ class Train(Verb):
     answer_type: ClassVar[type[Answer]] = TrainReply
     parts: ClassVar[tuple[type, ...]] = (
         *(Plan, Schedule, Anchor, Curriculum, MetaStep),
-        *(L1Penalty, Mixture, ProximalSteps, Optimiser, PrivateSteps),
+        *(L1Penalty, Mixture, ProximalSteps, Optimiser, PrivateSteps, UpdateNoise),
     )
     makes: ClassVar[dict[str, str]] = {
         "trained": "put a Train before it into the same request",
@@ -159,8 +161,12 @@ class Train(Verb):
         return self.plan.curriculum is not None and self.plan.curriculum.score == "E"
 
     def is_noised(self) -> bool:
-        """Say whether its steps are private."""
-        return self.plan.private is not None
+        """Say whether its steps are private, or its result is hidden."""
+        return self.plan.private is not None or self.hides()
+
+    def hides(self) -> bool:
+        """Say whether its result is hidden as a whole, and with it how many samples and which loss there were."""
+        return self.plan.hidden is not None
 
     def restricted(self) -> dict[str, Any]:
         """Return the whole plan, where it starts and what is sent; the purpose only names a random stream."""
