@@ -71,7 +71,8 @@ def by_landmarks(rule: Rule, crowd: Crowd, rng: np.random.Generator, most: int |
     most = min(2 * LANDMARKS, max(LANDMARKS, n // 50)) if most is None else most
     passes = _Passes(replace(rule, clients=n), crowd, np.full(n, -1), np.zeros(n))
     while len(left := np.flatnonzero(passes.labels < 0)):
-        if passes.add(left[chosen(crowd.points[left], most, rng)]) and passes.first is not None:
+        points = crowd.points if len(left) == n else crowd.points[left]
+        if passes.add(left[chosen(points, most, rng)]) and passes.first is not None:
             passes.join(rule.reach(passes.first))
         else:
             passes.strays = len(left)
@@ -97,10 +98,12 @@ def chosen(points: Points, many: int, rng: np.random.Generator) -> Ints:
     nearest = np.full(n, np.inf, np.float32)
     new = picked
     while True:
+        towards = -2 * points[new].T
         for i in range(0, n, BLOCK):
             rows = slice(i, i + BLOCK)
-            far = squares[rows, None] + squares[new] - 2 * points[rows] @ points[new].T
-            nearest[rows] = np.minimum(nearest[rows], far.min(axis=1))
+            far = points[rows] @ towards
+            far += squares[new]
+            nearest[rows] = np.minimum(nearest[rows], squares[rows] + far.min(axis=1))
         nearest[new] = -1.0
         if len(picked) == many:
             return np.array(picked, np.int64)
