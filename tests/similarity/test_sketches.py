@@ -122,3 +122,9 @@ def test_samples_that_are_not_numbers_are_refused_by_who_has_them_and_no_other()
     fine, wrong = (Sketching(one, 3, across, orders_of(8, 2), "theta1") for one in x)
     with pytest.raises(ValueError, match="NaN or infinity"):
         sketch_together([fine, wrong])
+
+
+def test_no_direction_counts_for_more_than_another():
+    across = projection(40, 8, 3)
+    np.testing.assert_allclose(across.T @ across, np.eye(8), atol=1e-12)
+    assert projection(4, 8, 3).shape == (4, 8)  # more than there are features

@@ -78,6 +78,7 @@ def by_landmarks(rule: Rule, crowd: Crowd, rng: np.random.Generator, most: int |
             passes.strays = len(left)
             passes.join(math.inf)
     passes.merge(math.floor(DRAWN * most))
+    passes.settle()
     return passes.result()
 
 
@@ -255,6 +256,22 @@ class _Passes:
                 self.weights[self.labels == group] = 0.0
                 self.labels[self.labels == group] = labels[labels == group] = other
                 self.edges += 1
+
+    def settle(self) -> None:
+        """Let all but founders move to the group whose mean point is nearest: that of all members, not of some."""
+        if self.first is None or self.fewest <= 1 or self.first.linkage in ("single", "complete"):
+            return
+        points, sizes = self.crowd.points, np.bincount(self.labels)
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(points), BLOCK)]
+        member = np.eye(len(sizes), dtype=np.float32)
+        centres: Points = np.zeros((len(sizes), points.shape[1]), np.float32)
+        for b in blocks:
+            centres += member[self.labels[b]].T @ points[b]
+        centres /= np.maximum(sizes, 1)[:, None].astype(np.float32)
+        lengths = np.where(sizes > 0, np.square(centres).sum(axis=1), np.inf)
+        for b in blocks:
+            nearest = (lengths - 2 * points[b] @ centres.T).argmin(axis=1)
+            self.labels[b] = np.where(self.weights[b] > 0, self.labels[b], nearest)
 
     def result(self) -> LandmarkGroups:
         """Return the groups, numbered by first appearance, with what was done in the reason."""

@@ -25,8 +25,14 @@ AT_ONCE = 1024
 
 @lru_cache(maxsize=4)
 def projection(features: int, k: int, seed: int) -> Floats:
-    """Return R, (features, k): the same for all clients of a run."""
+    """Return R, (features, k): the same for all clients of a run.
+
+    Its columns are orthonormal where there are no more of them than features, so that no direction counts for more than
+    another: of normal numbers, with half as many directions as features, some count for six times as much.
+    """
     drawn = stream(seed, "sketch").normal(size=(features, k))
+    if k <= features:
+        drawn = np.linalg.qr(drawn)[0]
     drawn.setflags(write=False)
     return drawn
 
