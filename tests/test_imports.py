@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "coterie"
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "pooch", "requests", "PIL", "h5py")
-BASE = {"arguments", "bounded", "errors", "files", "registry", "streams"}
+BASE = {"arguments", "bounded", "errors", "files", "garbage", "registry", "streams"}
 CORE = {"messages", "similarity", "clustering", "models", "data", "native", "training", "client", "federation"} | {
     "algorithms",
     "engine",

@@ -13,6 +13,7 @@ from coterie.similarity import (
     sketch_together,
     sketched_halves,
 )
+from coterie.similarity.halved_sketches import angles_of_halves
 from coterie.streams import stream
 
 
@@ -56,6 +57,32 @@ def test_halves_are_those_of_signatures_one_by_one(samples):
     assert found == pytest.approx(np.mean(expected), abs=1e-6)
 
 
+@pytest.mark.parametrize(("samples", "p", "k"), [(9, 1, 8), (16, 2, 8), (16, 3, 8), (17, 5, 16), (16, 7, 16)])
+def test_halves_of_many_clients_are_those_of_principal_angles(samples, p, k):
+    rng, across = np.random.default_rng(6), projection(24, k, 0)
+    x = rng.random((4, samples, 24)) ** 3
+    orders = np.stack([orders_of(samples, 5, client) for client in range(4)])
+    found = angles_of_halves(x @ x.swapaxes(1, 2), x @ across, orders, p)
+    assert found.usual.all() == (p <= 6)  # wider ones are left to LAPACK
+    for client in range(4 if p <= 6 else 0):
+        expected = []
+        for order in orders[client]:
+            halves = [x[client][order[: samples // 2]], x[client][order[samples // 2 :]]]
+            a, b = (np.linalg.qr(across.T @ np.linalg.svd(half.T)[0][:, :p])[0] for half in halves)
+            expected.append(np.degrees(np.arccos(np.linalg.svd(a.T @ b)[1].max())))
+        assert found.apart[client] == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def test_halves_that_span_too_little_are_told():
+    rng, across = np.random.default_rng(7), projection(24, 8, 0)
+    x = rng.random((3, 16, 24))
+    x[1] = x[1, :2].repeat(8, axis=0)
+    x[2] = 0.0
+    orders = np.stack([orders_of(16, 5, client) for client in range(3)])
+    found = angles_of_halves(x @ x.swapaxes(1, 2), x @ across, orders, 3)
+    assert found.usual.tolist() == [True, False, False]
+
+
 def test_samples_of_one_direction_or_none_have_narrow_sketches():
     across = projection(20, 8, 0)
     row = np.random.default_rng(3).random(20)
@@ -95,3 +122,9 @@ def test_samples_that_are_not_numbers_are_refused_by_who_has_them_and_no_other()
     fine, wrong = (Sketching(one, 3, across, orders_of(8, 2), "theta1") for one in x)
     with pytest.raises(ValueError, match="NaN or infinity"):
         sketch_together([fine, wrong])
+
+
+def test_no_direction_counts_for_more_than_another():
+    across = projection(40, 8, 3)
+    np.testing.assert_allclose(across.T @ across, np.eye(8), atol=1e-12)
+    assert projection(4, 8, 3).shape == (4, 8)  # more than there are features

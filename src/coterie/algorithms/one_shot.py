@@ -13,6 +13,7 @@ from coterie.clustering import Grouping, Rule, RuleSupport, by_landmarks, matche
 from coterie.clustering.landmarks import BLOCK, MANY, MOST_EXACT, Points
 from coterie.errors import CoterieError
 from coterie.federation import Federation, Traits, saved
+from coterie.garbage import no_search_for_cycles
 from coterie.messages import ClientId, Params
 from coterie.streams import stream
 
@@ -107,7 +108,8 @@ class OneShotClustering(GroupedMethod, Generic[D]):
     def place(self, fed: Federation, clients: Sequence[ClientId]) -> None:
         """Find groups for clients that have none: the first ones form them, later ones join them or form new ones."""
         landmarks = self.grouping is None and self.by_landmarks(fed, len(clients))
-        new = self.describe(fed, clients) if clients else {}
+        with no_search_for_cycles():
+            new = self.describe(fed, clients) if clients else {}
         if new and landmarks:
             self._form_by_landmarks(fed, new)
         elif new:

@@ -133,9 +133,10 @@ class SecureSession:
 
 def step_of(request: Request) -> str | None:
     """Name the step of a secure sum that a request asks for, if it does."""
-    return next(
-        (type(verb).__name__ for verb in request.verbs if isinstance(verb, SECURE) and not _is_ahead(verb)), None
-    )
+    for verb in request.verbs:
+        if isinstance(verb, SECURE) and not _is_ahead(verb):
+            return type(verb).__name__
+    return None
 
 
 def _is_ahead(verb: Verb) -> bool:
@@ -308,6 +309,8 @@ def _kept(sessions: Sessions, client: ClientId) -> Kept:
 def error_in_steps(request: Request) -> str | None:
     """Say why a request is not one step of a secure sum, with one input, or with a step ahead where that may be."""
     steps = [verb for verb in request.verbs if isinstance(verb, SECURE)]
+    if not steps:
+        return None
     now, ahead = ([verb for verb in steps if _is_ahead(verb) == later] for later in (False, True))
     inputs = [verb for verb in now if not isinstance(verb, MaskedTrain) or verb.send]
     if len({*map(type, now)}) > 1 or len(inputs) > 1:

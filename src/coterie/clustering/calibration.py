@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from coterie.clustering.hierarchical import Floats
 
+AT_ONCE = 256
+"""Clients whose neighbours are looked for at a time."""
 SMALLEST = 1e-4
 """Degrees; smaller noise is rounding, as smaller angles are 0."""
 
@@ -41,8 +43,10 @@ def noise(halves: npt.ArrayLike, samples: npt.ArrayLike, proximity: npt.ArrayLik
         wanted = slice(len(own) - len(rows), None)
         like = np.where(np.isfinite(own), own, typical)
         near = math.isqrt(max(len(own) - 1, 0)) + 2  # the client itself is among them
-        for i, row in enumerate(rows, start=len(own) - len(rows)):
-            typical[i] = np.median(like[np.argsort(row, kind="stable")[:near]])
+        for i in range(0, len(rows), AT_ONCE):
+            nearest = np.argsort(rows[i : i + AT_ONCE], axis=1, kind="stable")[:, :near]
+            first = len(own) - len(rows) + i
+            typical[first : first + len(nearest)] = np.median(like[nearest], axis=1)
     own = np.where(np.isfinite(own), own, typical)
     return np.asarray((np.sqrt(own * typical) / root)[wanted], np.float64)
 
@@ -85,5 +89,7 @@ def noise_beside(
 
 def in_units_of_noise(proximity: npt.ArrayLike, rows: Floats, columns: Floats | None = None) -> Floats:
     """Divide the distance of each pair by its noise √(ν_i² + ν_j²), (rows, columns)."""
-    columns = rows if columns is None else columns
-    return np.asarray(proximity, np.float64) / np.hypot(rows[:, None], columns[None, :])
+    if columns is None:
+        return np.asarray(proximity, np.float64) / np.hypot(rows[:, None], rows[None, :])
+    units = np.add.outer(np.square(rows), np.square(columns))  # as np.hypot but for the last bit, in a quarter of time
+    return np.asarray(np.divide(proximity, np.sqrt(units, out=units), out=units))

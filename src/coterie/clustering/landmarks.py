@@ -71,12 +71,14 @@ def by_landmarks(rule: Rule, crowd: Crowd, rng: np.random.Generator, most: int |
     most = min(2 * LANDMARKS, max(LANDMARKS, n // 50)) if most is None else most
     passes = _Passes(replace(rule, clients=n), crowd, np.full(n, -1), np.zeros(n))
     while len(left := np.flatnonzero(passes.labels < 0)):
-        if passes.add(left[chosen(crowd.points[left], most, rng)]) and passes.first is not None:
+        points = crowd.points if len(left) == n else crowd.points[left]
+        if passes.add(left[chosen(points, most, rng)]) and passes.first is not None:
             passes.join(rule.reach(passes.first))
         else:
             passes.strays = len(left)
             passes.join(math.inf)
     passes.merge(math.floor(DRAWN * most))
+    passes.settle()
     return passes.result()
 
 
@@ -97,10 +99,12 @@ def chosen(points: Points, many: int, rng: np.random.Generator) -> Ints:
     nearest = np.full(n, np.inf, np.float32)
     new = picked
     while True:
+        towards = -2 * points[new].T
         for i in range(0, n, BLOCK):
             rows = slice(i, i + BLOCK)
-            far = squares[rows, None] + squares[new] - 2 * points[rows] @ points[new].T
-            nearest[rows] = np.minimum(nearest[rows], far.min(axis=1))
+            far = points[rows] @ towards
+            far += squares[new]
+            nearest[rows] = np.minimum(nearest[rows], squares[rows] + far.min(axis=1))
         nearest[new] = -1.0
         if len(picked) == many:
             return np.array(picked, np.int64)
@@ -252,6 +256,22 @@ class _Passes:
                 self.weights[self.labels == group] = 0.0
                 self.labels[self.labels == group] = labels[labels == group] = other
                 self.edges += 1
+
+    def settle(self) -> None:
+        """Let all but founders move to the group whose mean point is nearest: that of all members, not of some."""
+        if self.first is None or self.fewest <= 1 or self.first.linkage in ("single", "complete"):
+            return
+        points, sizes = self.crowd.points, np.bincount(self.labels)
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(points), BLOCK)]
+        member = np.eye(len(sizes), dtype=np.float32)
+        centres: Points = np.zeros((len(sizes), points.shape[1]), np.float32)
+        for b in blocks:
+            centres += member[self.labels[b]].T @ points[b]
+        centres /= np.maximum(sizes, 1)[:, None].astype(np.float32)
+        lengths = np.where(sizes > 0, np.square(centres).sum(axis=1), np.inf)
+        for b in blocks:
+            nearest = (lengths - 2 * points[b] @ centres.T).argmin(axis=1)
+            self.labels[b] = np.where(self.weights[b] > 0, self.labels[b], nearest)
 
     def result(self) -> LandmarkGroups:
         """Return the groups, numbered by first appearance, with what was done in the reason."""

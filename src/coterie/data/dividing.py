@@ -211,7 +211,7 @@ def checked(division: Partition, name: str, samples: int, clients: int) -> Clien
     parts = division.parts if isinstance(division.parts, ClientParts) else [np.asarray(p) for p in division.parts]
     if len(parts) != clients:
         raise CoterieError(f"partition '{name}' made {len(parts)} parts for {clients} clients: it must make one each")
-    for client, part in enumerate(parts):
+    for client, part in enumerate(() if _all_within(parts, samples) else parts):
         fits = part.ndim == 1 and (len(part) == 0 or part.dtype.kind in "iu")
         if not fits or (len(part) and not 0 <= part.min() <= part.max() < samples):
             raise CoterieError(
@@ -223,6 +223,14 @@ def checked(division: Partition, name: str, samples: int, clients: int) -> Clien
             "it must be a share between 0 and 1"
         )
     return ClientParts.of(parts if isinstance(parts, ClientParts) else [part.astype(np.int64) for part in parts])
+
+
+def _all_within(parts: Sequence[Index], samples: int) -> bool:
+    """Say at once whether parts that lie side by side are all positions among so many samples."""
+    if not isinstance(parts, ClientParts):
+        return False
+    every = parts.together
+    return every.ndim == 1 and every.dtype.kind in "iu" and every.size > 0 and 0 <= every.min() <= every.max() < samples
 
 
 def held_out(part: Index, share: float, rng: np.random.Generator) -> tuple[Index, Index]:

@@ -13,6 +13,7 @@ from typing import overload
 from coterie.client import UNPROTECTED, Client, LocalData, PrivacyTerms, Protection, Store, answer_together
 from coterie.client.releases import NO_TERMS
 from coterie.data import FederatedData
+from coterie.data.parts import Positions, part_sizes
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
 from coterie.federation import Engine
@@ -54,12 +55,11 @@ class EmbeddedEngine(Engine):
         self._trainer, self._batch_clients = trainer, 1 if trainer.name == "native" else batch_clients
         self._clients = SimulatedClients(data, store, trainer, common_test, protection, terms)
         self._faults, self._seed = faults or SimulatedFaults(), seed
-        train_parts = chain(data.train_parts, *(later.train_parts for later in data.later))
-        test_parts = chain(data.test_parts, *(later.test_parts for later in data.later))
-        self._samples = dict(enumerate(map(len, train_parts)))
+        self._samples = dict(enumerate(_sizes(of.train_parts for of in (data, *data.later))))
         declared = self._faults.declared(terms.told("train", self._samples))
         self._attendance = Attendance(declared, arrivals or {})
-        self._tests = terms.told("evaluate", dict(enumerate(map(len, test_parts))))
+        tests = dict(enumerate(_sizes(of.test_parts for of in (data, *data.later))))
+        self._tests = terms.told("evaluate", tests)
         self._workers, self._ahead = ThreadPoolExecutor(workers, thread_name_prefix="client"), 2 * workers
 
     def __enter__(self) -> EmbeddedEngine:
@@ -200,6 +200,11 @@ class SimulatedClients(Sequence[Client]):
         data, position = self._of[which], id - self._starts[which]
         local = _local_data(data, position, self._common_test if which == 0 else None)
         return Client(id, local, self._store, self._trainer, self._protection, self._terms)
+
+
+def _sizes(parts: Iterable[Sequence[Positions]]) -> Iterator[int]:
+    """Return how many samples each client has, one data set after the other."""
+    return chain.from_iterable(part_sizes(some).tolist() for some in parts)
 
 
 def _local_data(data: FederatedData, position: int, common_test: CommonTest | None) -> dict[int, LocalData]:

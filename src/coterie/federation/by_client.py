@@ -51,6 +51,10 @@ class IntsByClient(MutableMapping[ClientId, int]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def get(self, client: ClientId, default: Any = None) -> Any:
+        """Return the number of a client, or something else if it has none."""
+        return self._items.get(client, default)
+
     def __contains__(self, client: object) -> bool:
         return client in self._items
 

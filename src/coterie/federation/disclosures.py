@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from coterie.federation.by_client import IntsByClient
 from coterie.federation.state import Resumable, saved
@@ -25,16 +25,17 @@ class Disclosures(Resumable):
 
     def note(self, requests: Mapping[ClientId, Request]) -> None:
         """Count what is asked."""
+        known: dict[int, _Asked] = {}  # one request for many is looked at once
         for client, request in requests.items():
-            for verb in request.verbs:
-                if not verb.is_noised() and verb.permissions():
-                    name = type(verb).__name__.lower()
-                    self.plain[name] = self.plain.get(name, 0) + 1
-                elif verb.is_noised() and not isinstance(verb, Train):
-                    self.noised[client] = self.noised.get(client, 0) + 1
-            if steps := private_steps(request):
+            if (asked := known.get(id(request))) is None:
+                asked = known[id(request)] = _Asked.of(request)
+            for name in asked.plain:
+                self.plain[name] = self.plain.get(name, 0) + 1
+            if asked.noised:
+                self.noised[client] = self.noised.get(client, 0) + asked.noised
+            if asked.steps:
                 self.trainings[client] = self.trainings.get(client, 0) + 1
-                self.steps[client] = self.steps.get(client, 0) + steps
+                self.steps[client] = self.steps.get(client, 0) + asked.steps
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore what `save` returned; earlier versions had no private trainings."""
@@ -44,6 +45,24 @@ class Disclosures(Resumable):
     def most(self) -> int:
         """How many noised descriptions one client was asked for at most."""
         return max(self.noised.values(), default=0)
+
+
+class _Asked(NamedTuple):
+    """What a request asks for."""
+
+    plain: tuple[str, ...]
+    """Names of verbs that are answered as it is."""
+    noised: int
+    """Noised descriptions."""
+    steps: int
+
+    @classmethod
+    def of(cls, request: Request) -> "_Asked":
+        plain = tuple(
+            type(verb).__name__.lower() for verb in request.verbs if not verb.is_noised() and verb.permissions()
+        )
+        noised = sum(verb.is_noised() and not isinstance(verb, Train) for verb in request.verbs)
+        return cls(plain, noised, private_steps(request))
 
 
 def private_steps(request: Request) -> int:

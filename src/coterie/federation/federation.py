@@ -396,12 +396,13 @@ class Federation:
 
     def _note_kept(self, requests: Mapping[ClientId, Request]) -> None:
         """Note whose own models will change, and refuse to change one twice in a round."""
-        for client, request in requests.items():
-            if any(verb.keeps_state() for verb in request.verbs):
-                if client in self._asked_to_keep:
-                    raise ValueError(f"client {client} is asked twice in round {self.round} to change what it keeps")
-                self._asked_to_keep.add(client)
-                self._stale[client] = self.round
+        distinct = {id(request): request for request in requests.values()}
+        keeps = {key for key, request in distinct.items() if any(verb.keeps_state() for verb in request.verbs)}
+        for client in [client for client, request in requests.items() if id(request) in keeps]:
+            if client in self._asked_to_keep:
+                raise ValueError(f"client {client} is asked twice in round {self.round} to change what it keeps")
+            self._asked_to_keep.add(client)
+            self._stale[client] = self.round
 
     def _note_failures(self, failures: Iterable[Failure]) -> None:
         """Record failures; leave out clients that have sent too many invalid replies."""

@@ -88,6 +88,8 @@ def _bytes(value: Array) -> memoryview:
 
 def _with_models(reply: Reply, change: Callable[[Params], Params]) -> Reply:
     """Return a reply whose models, which are the large part of it, are replaced; one without any as it is."""
+    if not any(_models_in(type(answer)) for answer in reply.answers):  # type: ignore[arg-type]
+        return reply
 
     def changed(answer: Answer) -> Answer:
         models = {name: change(getattr(answer, name)) for name in _models_in(type(answer))}  # type: ignore[arg-type]

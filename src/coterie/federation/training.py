@@ -66,9 +66,12 @@ class Training:
 
     def expect(self, requests: Mapping[ClientId, Request]) -> None:
         """Prepare for what clients are asked for; if that is too much to keep, forget what was kept."""
+        sizes: dict[int, int] = {}  # one request for many is looked at once
         for request in requests.values():
-            if any(_is_returned(verb) for verb in request.verbs):
-                self.asked_bytes += bytes_of(initial(request.spec, request.seed))
+            if (size := sizes.get(id(request))) is None:
+                returned = any(_is_returned(verb) for verb in request.verbs)
+                size = sizes[id(request)] = bytes_of(initial(request.spec, request.seed)) if returned else 0
+            self.asked_bytes += size
         if self.asked_bytes > MOST_RETURNED:
             self.returned.clear()
 

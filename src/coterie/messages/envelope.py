@@ -172,6 +172,7 @@ def kinds_of_models(names: Iterable[str]) -> tuple[str, ...]:
 
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+_MESSAGES = (Reply, Answer, Request)
 
 
 def read_only(value: T) -> T:
@@ -189,8 +190,8 @@ def read_only(value: T) -> T:
         result = value.view()
         result.flags.writeable = False
     elif isinstance(value, tuple):
-        result = tuple(map(read_only, value))
-    elif isinstance(value, Request | Reply | Answer):
+        result = tuple([read_only(item) for item in value])
+    elif isinstance(value, _MESSAGES):
         result = type(value)(**{name: read_only(part) for name, part in vars(value).items()})
     elif isinstance(value, Mapping):  # after the others, as it takes longest to tell
         result = {key: read_only(item) for key, item in value.items()}

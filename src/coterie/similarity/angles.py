@@ -91,18 +91,6 @@ def principal_angles(
     return angles
 
 
-def smallest_angles(a: Angles, b: Angles) -> Angles:
-    """Return Θ₁ between each signature of `a` and the one of `b` in its place, (clients,).
-
-    Signatures are orthonormal and have equally many vectors, (clients, features, width). The numbers are those of
-    `principal_angles` for a pair.
-    """
-    (u,), (v,) = (_orthonormal(np.arange(len(x)), _unit(x.copy().swapaxes(1, 2))) for x in (a, b))
-    c = u.vectors @ v.vectors.swapaxes(1, 2)
-    values = np.linalg.eigvalsh(c @ c.swapaxes(1, 2))[:, -1:]
-    return _degrees(np.sqrt(np.maximum(values, 0))[:, :, None])[:, 0]
-
-
 class _Block(NamedTuple):
     """Clients with the same number of unit vectors each."""
 
@@ -121,6 +109,8 @@ class _Block(NamedTuple):
 
 def _checked(signatures: Sequence[npt.ArrayLike], name: str) -> list[npt.NDArray[Any]]:
     arrays = [np.asarray(signature) for signature in signatures]
+    if len({u.shape for u in arrays}) == 1 and arrays[0].ndim == 2 and _all_finite(arrays):
+        return arrays
     for i, u in enumerate(arrays):
         if u.ndim != 2:
             raise ValueError(f"{name}[{i}] should have the shape (features, vectors), but has {u.shape}")
@@ -129,6 +119,12 @@ def _checked(signatures: Sequence[npt.ArrayLike], name: str) -> list[npt.NDArray
         if not np.isfinite(u).all():
             raise ValueError(f"{name}[{i}] holds NaN or infinity")
     return arrays
+
+
+def _all_finite(arrays: list[npt.NDArray[Any]]) -> bool:
+    """Say whether all numbers of arrays of one shape are finite, looking at many small arrays at a time."""
+    at_once = max(1, AT_ONCE // max(1, arrays[0].size))
+    return all(np.isfinite(arrays[i : i + at_once]).all() for i in range(0, len(arrays), at_once))
 
 
 def _blocks(signatures: list[npt.NDArray[Any]], measure: AngleMeasure, block: int) -> Iterator[_Block]:
@@ -179,7 +175,8 @@ def _tile(x: _Block, y: _Block, measure: AngleMeasure, pool: ThreadPoolExecutor,
         u = x.vectors.astype(np.float32)
         cosines = _cosines(u, u if x is y else y.vectors.astype(np.float32), measure, pool)
         angles = _degrees(cosines)
-        near = np.abs(cosines).max(axis=2) > np.cos(np.radians(NEAR))
+        largest = cosines[:, :, 0] if cosines.shape[2] == 1 else cosines.max(axis=2)  # of min_entry, also below 0
+        near = np.abs(largest) > np.cos(np.radians(NEAR))
         if x is y:
             np.fill_diagonal(near, False)
         for rows, cols in _patches(near):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from coterie.similarity.halved_sketches import angles_of_halves
 from coterie.similarity.measures import MEASURES
 from coterie.similarity.signatures import NEGLIGIBLE, signature
 from coterie.streams import stream
@@ -18,11 +19,20 @@ Floats = npt.NDArray[np.float64]
 Points = npt.NDArray[np.float32]
 Index = npt.NDArray[np.int64]
 
+AT_ONCE = 1024
+"""Sketches that become points at a time."""
+
 
 @lru_cache(maxsize=4)
 def projection(features: int, k: int, seed: int) -> Floats:
-    """Return R, (features, k): the same for all clients of a run."""
+    """Return R, (features, k): the same for all clients of a run.
+
+    Its columns are orthonormal where there are no more of them than features, so that no direction counts for more than
+    another: of normal numbers, with half as many directions as features, some count for six times as much.
+    """
     drawn = stream(seed, "sketch").normal(size=(features, k))
+    if k <= features:
+        drawn = np.linalg.qr(drawn)[0]
     drawn.setflags(write=False)
     return drawn
 
@@ -49,6 +59,10 @@ def sketched_halves(x: npt.ArrayLike, p: int, orders: Index, directions: Floats,
     samples = np.asarray(x)
     rows = samples.reshape(len(samples), -1).astype(np.float64)
     each = len(rows) // 2
+    if measure == "theta1" and len(rows) <= rows.shape[1]:
+        found = angles_of_halves((rows @ rows.T)[None], (rows @ directions)[None], orders[None], p)
+        if found.usual.all():
+            return float(found.apart[0])
     if len(rows) > rows.shape[1]:
         left = [sketch(signature(rows[o[:each]], p), directions) for o in orders]
         right = [sketch(signature(rows[o[each:]], p), directions) for o in orders]
@@ -66,11 +80,14 @@ def points(sketches: list[npt.NDArray[Any]]) -> Points:
     """
     k = len(sketches[0])
     row, column = np.triu_indices(k)
-    twice = np.where(row == column, 1.0, np.sqrt(2.0)).astype(np.float32)
+    at, twice = row * k + column, np.where(row == column, 1.0, np.sqrt(2.0)).astype(np.float32)
     result = np.empty((len(sketches), len(row)), np.float32)
-    for i, s in enumerate(sketches):
-        result[i] = (s @ s.T)[row, column]
-    result *= twice
+    widths = np.array([s.shape[1] for s in sketches])
+    for width in np.unique(widths):
+        members = np.flatnonzero(widths == width)
+        for some in (members[i : i + AT_ONCE] for i in range(0, len(members), AT_ONCE)):
+            s = np.stack([sketches[i] for i in some])
+            result[some] = (s @ s.swapaxes(1, 2)).reshape(len(some), k * k).take(at, axis=1) * twice
     return result
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from coterie.similarity.angles import smallest_angles
-from coterie.similarity.signatures import NEGLIGIBLE, POOR, signature
+from coterie.similarity.halved_sketches import angles_of_halves
+from coterie.similarity.signatures import POOR, signature
 from coterie.similarity.sketches import Floats, Index, sketch, sketched_halves
 
 Bools = npt.NDArray[np.bool_]
@@ -78,14 +78,13 @@ def _of_one_kind(asked: Sequence[Sketching]) -> list[Sketched | None]:
     rows = x.reshape(*x.shape[:2], -1).astype(np.float64)
     usual = np.isfinite(rows).all(axis=(1, 2))
     rows[~usual] = 0.0
-    each, gram, image = x.shape[1] // 2, rows @ rows.swapaxes(1, 2), rows @ directions
-    left, right = (_of_halves(gram, image, some, p) for some in (orders[..., :each], orders[..., each:]))
+    gram = rows @ rows.swapaxes(1, 2)
+    halves = angles_of_halves(gram, rows @ directions, orders, p)
     vectors, clear = _signatures(rows, gram, p)
-    usual &= clear & left.usual & right.usual
+    usual &= clear & halves.usual
     sketches = np.linalg.qr(directions.T @ vectors)[0]
-    angles = smallest_angles(*(np.linalg.qr(side.images)[0] for side in (left, right)))
-    halves = angles.reshape(len(asked), -1).mean(axis=1).tolist()
-    return [Sketched(sketches[k], halves[k]) if usual[k] else None for k in range(len(asked))]
+    apart = halves.apart.tolist()
+    return [Sketched(sketches[k], apart[k]) if usual[k] else None for k in range(len(asked))]
 
 
 def _signatures(rows: Floats, gram: Floats, p: int) -> tuple[Floats, Bools]:
@@ -97,20 +96,3 @@ def _signatures(rows: Floats, gram: Floats, p: int) -> tuple[Floats, Bools]:
     largest = np.abs(vectors).argmax(axis=1, keepdims=True)
     clear = (values[:, -1] > 0) & (values[:, -p] >= POOR * values[:, -1])
     return vectors * np.sign(np.take_along_axis(vectors, largest, axis=1)), clear
-
-
-class _Halves(NamedTuple):
-    images: Floats
-    """Rᵀ Xᵀ V Λ^−½ of each half, (clients · splits, k, p)."""
-    usual: Bools
-    """Whose halves all span p directions, (clients,)."""
-
-
-def _of_halves(gram: Floats, image: Floats, halves: Index, p: int) -> _Halves:
-    """Return the images of halves' singular vectors; `halves` is (clients, splits, samples of a half)."""
-    client = np.arange(len(gram))[:, None, None]
-    values, mixtures = np.linalg.eigh(gram[client[..., None], halves[..., :, None], halves[..., None, :]])
-    values, mixtures = values[..., : -p - 1 : -1], mixtures[..., : -p - 1 : -1]
-    kept = (values > NEGLIGIBLE * values[..., :1]) & (values > 0)
-    images = image[client, halves].swapaxes(2, 3) @ (mixtures / np.sqrt(np.where(kept, values, 1.0))[..., None, :])
-    return _Halves(images.reshape(-1, *images.shape[2:]), np.asarray(kept.all(axis=(1, 2))))

@@ -24,6 +24,8 @@ from coterie.similarity.halves import FEWEST
 from coterie.streams import stream
 from coterie.training.job import Index
 
+TOO_FEW = "there are too few samples for the vectors asked for"
+
 
 def answer(handler: RequestHandler, verb: Signature) -> Generator[Sketching, Sketched, SignatureReply]:
     """Describe the training data, whole or per label, and say how far apart random halves of it are, if asked.
@@ -33,20 +35,19 @@ def answer(handler: RequestHandler, verb: Signature) -> Generator[Sketching, Ske
     if verb.private is not None:
         return _noised(handler, verb, verb.private)
     data = handler.data
-    x, y = data.x[data.train], data.y[data.train]
+    x = data.x[data.train]
     if verb.normalised:
         x = data.normalise(x)
+    if verb.sketch and not verb.per_label:
+        return (yield from _sketched(handler, verb, verb.sketch, x))
+    y = data.y[data.train]
     sizes = vectors_per_label(y, verb.p, verb.share, verb.budget) if verb.per_label else {-1: verb.p}
     kept = {label: p for label, p in sizes.items() if handler.protection.enough(_samples_of(label, y), p)}
     if sizes and not kept and len(y):
         handler.leave_out(np.unique(y))
-        raise Withheld("there are too few samples for the vectors asked for")
+        raise Withheld(TOO_FEW)
     if verb.halves and (error := error_in_signature_measure(verb.measure)):
         raise ValueError(error)
-    if verb.sketch and not verb.per_label:
-        made = yield _sketching(handler, verb, verb.sketch, x)
-        vectors = made.vectors.astype(np.float32)
-        return SignatureReply(vectors, np.full(vectors.shape[1], -1), made.halves)
     if len(kept) < len(sizes) and len(y):
         told = np.isin(y, [*kept])
         x, y = x[told], y[told]
@@ -61,12 +62,23 @@ def answer(handler: RequestHandler, verb: Signature) -> Generator[Sketching, Ske
     return SignatureReply(vectors, whose, apart, left_out)
 
 
-def _sketching(handler: RequestHandler, verb: Signature, directions: int, x: Array) -> Sketching:
-    """Return what the sketch of samples is made of; too few are not halved."""
-    rng, splits = stream(handler.seed, "halves", handler.id), verb.halves if len(x) >= FEWEST else 0
-    orders = np.array([rng.permutation(len(x)) for _ in range(splits)], np.int64)
+def _sketched(
+    handler: RequestHandler, verb: Signature, directions: int, x: Array
+) -> Generator[Sketching, Sketched, SignatureReply]:
+    """Describe samples by a sketch; too few are not halved."""
+    if len(x) and not handler.protection.enough(len(x), verb.p):
+        handler.leave_out(np.unique(handler.data.y[handler.data.train]))
+        raise Withheld(TOO_FEW)
+    if verb.halves and (error := error_in_signature_measure(verb.measure)):
+        raise ValueError(error)
+    splits = verb.halves if len(x) >= FEWEST else 0
+    orders = np.zeros((0, len(x)), np.int64)
+    if splits:  # random numbers in order: one call is faster than so many permutations
+        orders = stream(handler.seed, "halves", handler.id).random((splits, len(x))).argsort(axis=1)
     across = projection(math.prod(x.shape[1:]), directions, handler.request.seed)
-    return Sketching(x, verb.p, across, orders, verb.measure)
+    made = yield Sketching(x, verb.p, across, orders, verb.measure)
+    vectors = made.vectors.astype(np.float32)
+    return SignatureReply(vectors, np.full(vectors.shape[1], -1), made.halves)
 
 
 def _noised(handler: RequestHandler, verb: Signature, wanted: Guarantee) -> SignatureReply:

@@ -102,9 +102,9 @@ class Signature(Verb):
         features, most = self.rows(request.spec), self.most_vectors(request.spec, limits.samples)
         if vectors.ndim != 2 or vectors.shape[0] != features or vectors.shape[1] > most:
             return f"vectors of shape {vectors.shape}, expected ({features}, up to {most})"
-        if not np.issubdtype(vectors.dtype, np.floating):
+        if vectors.dtype.kind != "f":
             return f"vectors of type {vectors.dtype}, expected floating-point numbers"
-        lengths = np.linalg.norm(vectors.astype(np.float64), axis=0)
+        lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=0))
         if not (lengths < LONGEST).all():  # NaN too
             return f"a vector of length {lengths.max():g}, expected at most 1"
         if labels.shape != vectors.shape[1:]:
