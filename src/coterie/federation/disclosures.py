@@ -37,6 +37,15 @@ class Disclosures(Resumable):
                 self.trainings[client] = self.trainings.get(client, 0) + 1
                 self.steps[client] = self.steps.get(client, 0) + asked.steps
 
+    def spent(self, requests: Mapping[ClientId, Request], most: int) -> set[ClientId]:
+        """Return who would be charged for more than so many steps by what is asked."""
+        costs = {id(request): private_steps(request) for request in requests.values()}
+        return {
+            client
+            for client, request in requests.items()
+            if (cost := costs[id(request)]) and self.steps.get(client, 0) + cost > most
+        }
+
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore what `save` returned; earlier versions had no private trainings."""
         super().load({"trainings": {}, "steps": {}, **state})

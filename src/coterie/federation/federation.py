@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from coterie.federation.aggregation import WEIGHT_CUT, Aggregator
 from coterie.federation.by_client import IntsByClient
-from coterie.federation.disclosures import Disclosures, private_steps
+from coterie.federation.disclosures import Disclosures
 from coterie.federation.engine import Engine
 from coterie.federation.events import Events
 from coterie.federation.exchange import Exchange, Ledger, trains
@@ -27,18 +27,7 @@ from coterie.federation.shared_secrets import SecretsAhead
 from coterie.federation.spool import Spool
 from coterie.federation.trained import Answers
 from coterie.federation.training import Training
-from coterie.messages import (
-    Array,
-    ClientId,
-    Failure,
-    ModelSpec,
-    Params,
-    Plan,
-    Reply,
-    Request,
-    Standardisation,
-    Verb,
-)
+from coterie.messages import Array, ClientId, Failure, ModelSpec, Params, Plan, Reply, Request, Standardisation, Verb
 from coterie.models import initial
 from coterie.models.learning import frozen_part, without_frozen
 from coterie.streams import stream
@@ -340,14 +329,11 @@ class Federation:
         """Leave out clients who would train more steps than their noise was made for."""
         if (most := self.settings.private_steps) is None:
             return requests
-        costs = {id(request): private_steps(request) for request in requests.values()}
-        done, affordable = self.disclosures.steps, dict[ClientId, Request]()
-        for client, request in requests.items():
-            if not (cost := costs[id(request)]) or done.get(client, 0) + cost <= most:
-                affordable[client] = request
-            elif not self.events.noted(client, "spent"):
+        spent = self.disclosures.spent(requests, most)
+        for client in sorted(spent):
+            if not self.events.noted(client, "spent"):
                 self.note(client, "spent", "it has trained as often as dp_sgd has noise for: it trains no more")
-        return affordable
+        return {client: request for client, request in requests.items() if client not in spent}
 
     def wrap_engine(self, wrapper: Callable[[Engine], E]) -> E:
         """Wrap the engine in another, for instance to watch its messages, and return that."""
