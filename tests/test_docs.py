@@ -161,13 +161,18 @@ def test_every_number_of_the_five_texts_is_covered_once() -> None:
             assert all(line), line
 
 
-def test_the_command_for_the_defaults_names_every_method() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## Defaults")[2]
-    names = re.search(r"--algorithms ([\w,\\\n-]+) --seeds", page)
-    assert names is not None
+def test_the_table_of_all_methods_has_every_method_with_the_numbers_of_its_kept_runs() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("## All methods, two kinds of skew")[2]
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", page.partition("\n## ")[0], re.MULTILINE)
     own = {name for name in ALGORITHMS if ALGORITHMS[name].__module__.startswith("coterie.")}
-    own.remove("given-groups")  # which has no default where data have no groups
-    assert sorted(names[1].replace("\\\n", "").split(",")) == sorted(own)
+    assert own - {"given-groups"} == {name.partition(":")[0] for name, _ in rows}  # it has no groups here to be given
+    for name, cells in rows:
+        told = [cell.strip() for cell in cells.split("|")]
+        for partition, columns in (("label-skew", told[:5]), ("dirichlet", told[6:11])):
+            run = ROOT / "reproductions" / "all-methods" / partition / name.replace(":", "-") / "seed-0"
+            accuracy = json.loads((run / "result.json").read_text(encoding="utf-8"))["accuracy"]
+            kept = [accuracy[protocol] for protocol in ("L", "C", "plus", "C_own", "C_lacking")]
+            assert columns == ["–" if value is None else f"{100 * value:.2f}" for value in kept], (name, partition)
 
 
 def test_every_entry_of_the_catalogue_is_on_the_page_of_coverage() -> None:
