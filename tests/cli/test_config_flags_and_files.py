@@ -60,6 +60,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "aggregation.secure": ("true", True),
     "aggregation.secure_min": ("4", 4),
     "aggregation.secure_clip": ("7.5", 7.5),
+    "aggregation.secure_hidden": ("true", True),
     "privacy.limit": ("epsilon=3,delta=1e-6", "epsilon=3.0,delta=1e-06"),
     "privacy.unprotected": ("train", ["train"]),
     "privacy.dp_signature": ("epsilon=1,delta=1e-6", "epsilon=1.0,delta=1e-06"),
@@ -133,6 +134,7 @@ def test_a_flag_a_setting_and_a_file_reach_the_same_key(key: Any, place: Path) -
     method = ["--algorithm", "pacfl"] if key.section == "grouping" or key.name == "dp_signature" else []
     method += ["--fraction", "0.5"] if key.name == "dp_training" else []
     method += ["--privacy-limit", "epsilon=3,delta=1e-06"] if key.name == "unprotected" else []
+    method += ["--algorithm", "ifca:weights=equal", "--secure"] if key.name == "secure_hidden" else []
     method += ["--newcomers", "0.5"] if key.name == "join_at" else []
     method += ["--engine", "flower"] if key.name in ("address", "gpu_share") else []
     method += ["--initial", "start.safetensors"] if key.name == "initial_digest" else []

@@ -81,7 +81,8 @@ def test_models_are_asked_for_by_whole_numbers_of_any_kind(result: coterie.Resul
     """And an export makes the folder that it goes to."""
     file = coterie.export(result, tmp_path / "new" / "model.safetensors", client=np.int64(0))  # type: ignore[arg-type]
     assert file.is_file()
-    for number in ("0", 0.0, True):
+    assert result.trained_model("0", None).client == 0  # as on the command line
+    for number in (0.0, True):
         with pytest.raises(coterie.CoterieError, match="should be a whole number"):
             result.model(client=number)  # type: ignore[arg-type]
     with pytest.raises(coterie.CoterieError, match=r"for instance client=0, or a group, group=0$"):
