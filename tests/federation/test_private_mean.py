@@ -9,6 +9,7 @@ from scipy.stats import kstest
 
 from coterie.errors import CoterieError
 from coterie.federation.aggregation import Contribution
+from coterie.federation.noise_source import SeededNoise
 from coterie.federation.private_mean import CLIP_RATE, PrivateSums, PrivateTraining, error_in_network
 from coterie.messages import ModelSpec, Params
 from coterie.privacy import composed_noise, gaussian_sigma
@@ -36,7 +37,7 @@ def trained(updates: list[np.ndarray], how: PrivateTraining, size: int = 6, roun
     sums = PrivateSums[int](how)
     for client, update in enumerate(updates):
         sums.add(0, moved(update, client))
-    return sums.means(dict.fromkeys(range(groups), START), dict.fromkeys(range(groups), size), 0, round)[0]
+    return sums.means(dict.fromkeys(range(groups), START), dict.fromkeys(range(groups), size), SeededNoise(0), round)[0]
 
 
 def test_updates_are_cut_count_alike_and_are_divided_by_how_many_were_expected() -> None:
@@ -64,9 +65,9 @@ def test_noise_is_there_for_everybody_also_where_nobody_came() -> None:
     how = private(clip=2.0, noise=3.0)
     wide: Params = {"w": np.zeros(5000)}
     sums = PrivateSums[int](how)
-    first, second = sums.means({0: wide, 1: wide}, {0: 4, 1: 4}, seed=0, round=1).values()
-    later = sums.means({0: wide}, {0: 4}, seed=0, round=2)[0]
-    again = sums.means({0: wide}, {0: 4}, seed=0, round=1)[0]
+    first, second = sums.means({0: wide, 1: wide}, {0: 4, 1: 4}, source=SeededNoise(0), round=1).values()
+    later = sums.means({0: wide}, {0: 4}, source=SeededNoise(0), round=2)[0]
+    again = sums.means({0: wide}, {0: 4}, source=SeededNoise(0), round=1)[0]
     for model in (first, second, later):
         assert kstest(model["w"] / (3.0 * 2.0 / (0.5 * 4)), "norm").pvalue > 0.001
     assert len(np.unique(np.concatenate([first["w"], second["w"], later["w"]]))) == 15_000
@@ -113,7 +114,7 @@ def test_the_next_clip_by_hand() -> None:
     sums = PrivateSums[int](private(quantile=0.3, noise=2.0))
     for client, update in enumerate(UPDATES):
         sums.add(0, moved(update, client))
-    sums.means({0: START}, {0: 6}, seed=5, round=7)
+    sums.means({0: START}, {0: 6}, source=SeededNoise(5), round=7)
     bits = (0.5 - 0.5 - 0.5) + 2.0 * stream(5, "clip noise", 7).standard_normal()
     share = min(max(0.5 + bits / 3, 0.0), 1.0)
     assert sums.clip == pytest.approx(1.0 * math.exp(-CLIP_RATE * (share - 0.3)))

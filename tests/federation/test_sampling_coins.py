@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from coterie.federation.noise_source import SeededNoise
 from coterie.federation.sampling import PoissonSampler
 
 
 def drawn(clients: int, fraction: float, round: int) -> list[int]:
-    fed: Any = SimpleNamespace(seed=0, round=round, trainable=tuple(range(clients)), fraction=fraction)
+    settings = SimpleNamespace(noise_source=SeededNoise(0))
+    fed: Any = SimpleNamespace(settings=settings, round=round, trainable=tuple(range(clients)), fraction=fraction)
     (cohort,) = PoissonSampler().cohorts(fed, None)  # type: ignore[arg-type]
     return cohort
 

@@ -143,6 +143,8 @@ def test_what_went_wrong_does_not_name_who_took_part() -> None:
         ({"dp_training": "epsilon=1,delta=1e-5,clip=1,noise=none"}, "noise=local"),
         ({"dp_training": "epsilon=1,delta=1e-5"}, "epsilon=8,delta=1e-4,clip=1"),
         ({"dp_training": "epsilon=1,clip=1"}, "epsilon=8,delta=1e-4,clip=1"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=1,rounds=2"}, "noise for rounds=2, and the run has 3"),
+        ({"dp_training": "epsilon=1,delta=1e-5,clip=1,rounds=0"}, "rounds whole ones from 1 on"),
         ({"dp_training": "epsilon=1,delta=1e-5,clip=0"}, "clip should be a number greater than 0"),
         (
             {"dataset": "digits", "dp_training": "epsilon=1,delta=1e-5,clip=1,min_group=50"},
@@ -160,3 +162,18 @@ def test_more_rounds_would_cost_more(tmp_path: Path) -> None:
     coterie.run(**SMALL, algorithm="fedavg", out=tmp_path / "run")
     with pytest.raises(CoterieError, match="more would cost more than it says"):
         coterie.resume(tmp_path / "run", rounds=5)
+
+
+@pytest.mark.integration
+def test_noise_for_more_rounds_than_there_are_yet(tmp_path: Path) -> None:
+    """A run that goes on ends as one that had them from the beginning; ε is that of what was run."""
+    wanted = {**SMALL, "algorithm": "fedavg", "dp_training": f"{WANTED},rounds=5"}
+    first = coterie.run(**wanted, out=tmp_path / "run")
+    again = coterie.resume(tmp_path / "run", rounds=5)
+    whole = coterie.run(**{**wanted, "rounds": 5})
+    assert (again.accuracy, again.privacy) == (whole.accuracy, whole.privacy)
+    assert first.privacy is not None
+    assert again.privacy is not None
+    assert first.privacy[0]["epsilon"] < 7.5 < again.privacy[0]["epsilon"] <= 8
+    with pytest.raises(CoterieError, match="noise for rounds=5, and the run has 6"):
+        coterie.resume(tmp_path / "run", rounds=6)

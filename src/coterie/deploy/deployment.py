@@ -43,7 +43,7 @@ def make_site(terms: Terms, site: SiteSection) -> DeployedSite:
         site.max_federations,
         site.most,
         frozenset(site.unprotected),
-        terms.config.privacy.dp_sgd is not None,
+        terms.config.privacy.hides_samples,
         frozenset(site.peers),
     )
 

@@ -46,7 +46,7 @@ def rehearse(
         training={"rounds": ROUNDS, "fraction": 1.0},
         engine={"name": "embedded", "deadline": None, "min_replies": 1, "max_strikes": None},
         evaluation={"every": 1},
-        privacy={**privacy, "dp_sgd": _fixed_noise(terms)},
+        privacy={**privacy, "dp_sgd": _fixed_noise(terms), "dp_training": _local_noise(terms)},
     )
     data = FederatedData(
         terms.server.name,
@@ -77,6 +77,14 @@ def _fixed_noise(terms: Terms) -> str | None:
     if wanted is None:
         return None
     return replace(wanted, trainings=wanted.trainings or terms.config.training.rounds).text()
+
+
+def _local_noise(terms: Terms) -> str | None:
+    """Return how clients hide updates, with the noise of a run of all rounds; of the server's they see nothing."""
+    wanted = terms.config.privacy.private_training
+    if wanted is None or not wanted.local:
+        return None
+    return replace(wanted, rounds=wanted.rounds or terms.config.training.rounds, min_group=1).text()
 
 
 def policy_of(terms: Terms) -> Policy:

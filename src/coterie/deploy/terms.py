@@ -161,11 +161,14 @@ def read_terms(folder: Path) -> Terms:
     own = {"samples": SamplesSection, "server": ServerSection}
     samples, server = (_section(kind, tables.pop(name, {}), f"[{name}] of {path}") for name, kind in own.items())
     secure = isinstance(tables.get("aggregation"), dict) and tables["aggregation"].get("secure") is True
+    private = isinstance(tables.get("privacy"), dict) and tables["privacy"].get("dp_training") is not None
     for section, defaults in {"engine": {"name": "flower"}, **PROTECTING}.items():
         if not isinstance(tables.setdefault(section, {}), dict):
             raise CoterieError(f"'{section}' in {path} should be a table: write [{section}] and its keys below it")
         if section == "aggregation" and secure:
             defaults = {**defaults, "rule": "mean"}  # sites themselves clip, to secure_clip
+        if section == "aggregation" and private:
+            defaults = {}  # private training takes its place: all are cut, and count once
         tables[section] = {**defaults, **tables[section]}
     run = tables["run"]
     if isinstance(run.get("plugins"), list):  # files of the app, wherever Flower has put it
@@ -186,10 +189,10 @@ def read_terms(folder: Path) -> Terms:
         )
     if config.privacy.limit is not None:
         raise CoterieError(f"[privacy] limit is each site's own: write limit into its {SITE} (in {path})")
-    if config.privacy.dp_training is not None:
+    if config.privacy.dp_training is not None and config.aggregation.secure:
         raise CoterieError(
-            "[privacy] dp_training is for simulations: the server of a deployed federation would have to draw clients "
-            f"by a secret, and publish nothing that names them (in {path})"
+            "[privacy] dp_training counts on sums that are there, and at real sites a secure sum may lack too many, "
+            f"which tells of one more or less: leave out secure (in {path})"
         )
     if config.privacy.dp_sgd is not None and config.algorithm.name == "solo":
         raise CoterieError(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from coterie.federation.noise_source import NoiseSource, SeededNoise
 from coterie.federation.server_optimiser import ServerOptimiser, ServerStep
 from coterie.federation.state import Resumable, saved
 from coterie.federation.trained import Answers
@@ -96,7 +97,7 @@ class Aggregator(Resumable):
     """Where models wait that memory should not hold; None: where the system keeps temporary files."""
     private: "PrivateTraining | None" = None
     """What takes the place of the rule, where models are to be private; `Fold` does it."""
-    seed: int = 0
+    source: NoiseSource = field(default_factory=lambda: SeededNoise(0))
     """What noise is drawn from."""
     optimiser: ServerOptimiser = field(init=False)
     usual: dict[str, dict[int, Lengths]] = saved(default_factory=dict)

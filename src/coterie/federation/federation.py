@@ -60,7 +60,7 @@ class Federation:
             settings.server_step,
             settings.scratch,
             settings.private_training,
-            settings.seed,
+            settings.noise_source,
         )
         """How methods put together what clients trained."""
         self.members, self._round = Membership(settings.max_strikes), 0

@@ -65,7 +65,7 @@ class Fold(Generic[K]):
         if self._private is not None:
             if models is None:
                 raise TypeError("private training needs the models of all groups")
-            means = self._private.means(models, sizes(), self._aggregator.seed, self._aggregator.now())
+            means = self._private.means(models, sizes(), self._aggregator.source, self._aggregator.now())
             self._aggregator.clip = self._private.clip
             return self._aggregator.steps(means, models)
         for client, samples in self._too_heavy.items():

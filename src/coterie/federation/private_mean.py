@@ -36,13 +36,13 @@ import numpy.typing as npt
 
 from coterie.errors import CoterieError
 from coterie.federation.aggregation import Contribution, K
+from coterie.federation.noise_source import NoiseSource
 from coterie.messages import Array, ModelSpec, Params, frozen
 from coterie.messages.params import STATISTICS
 from coterie.models import initial
 from coterie.models.learning import frozen_part
-from coterie.privacy import cut, update_noise
+from coterie.privacy import Randomness, cut, update_noise
 from coterie.privacy.updates import change, length
-from coterie.streams import stream
 
 MISSED = 0.01
 """The share of δ for sums that are not there, as too few clients were in them."""
@@ -89,10 +89,10 @@ class PrivateTraining:
         """Return z_Δ where so many clients are in all groups."""
         return self.noise if self.quantile is None else update_noise(self.noise, self.bits_noise(clients))
 
-    def next_clip(self, clip: float, within: float, clients: float, rng: np.random.Generator) -> float:
+    def next_clip(self, clip: float, within: float, clients: float, rng: Randomness) -> float:
         """Return the clip of the next round, given the sum of this round's bits; no group has a say but by them."""
         assert self.quantile is not None  # where a clip follows it
-        told = within + self.bits_noise(clients) * float(rng.standard_normal())
+        told = within + self.bits_noise(clients) * float(rng.standard_normal(1)[0])
         share = min(max(0.5 + told / (self.rate * clients), 0.0), 1.0)
         return clip * math.exp(-CLIP_RATE * (share - self.quantile))
 
@@ -143,9 +143,9 @@ class PrivateSums(Generic[K]):
             total[name] = total[name] + part if name in total else part
 
     def means(
-        self, models: Mapping[K, Params], sizes: Mapping[K, float], seed: int, round: int
+        self, models: Mapping[K, Params], sizes: Mapping[K, float], source: NoiseSource, round: int
     ) -> dict[K, dict[str, Array]]:
-        """Return a noised model for every group, given the models that its clients started from and their number.
+        """Publish a noised model for every group, given the models that its clients started from and their number.
 
         Where the clip follows a quantile, it then is that of the next round.
         """
@@ -153,20 +153,20 @@ class PrivateSums(Generic[K]):
             raise CoterieError(error)
         clients = float(sum(sizes.get(group, 0) for group in models))
         sigma = 0.0 if self._private.local else self._private.noise_of_updates(clients) * self.clip
-        means = {
-            group: self._noised(model, group, sigma, sizes.get(group, 0), stream(seed, "training noise", round, place))
-            for place, (group, model) in enumerate(models.items())
-        }
+        means, clip = {}, self.clip
+        for place, (group, model) in enumerate(models.items()):
+            rng = source.draw("training noise", round, place)
+            means[group] = self._noised(model, group, sigma, sizes.get(group, 0), rng)
         if self._private.quantile is not None:
-            rng = stream(seed, "clip noise", round)
-            self.clip = self._private.next_clip(self.clip, self._within, clients, rng)
+            clip = self._private.next_clip(clip, self._within, clients, source.draw("clip noise", round))
+        means, self.clip = source.publish(round, means, clip)
         return means
 
-    def _noised(self, model: Params, group: K, sigma: float, size: float, rng: np.random.Generator) -> dict[str, Array]:
+    def _noised(self, model: Params, group: K, sigma: float, size: float, rng: Randomness) -> dict[str, Array]:
         total, expected = self._sums.get(group, {}), self._private.rate * size
         result: dict[str, Array] = {}
         for name in sorted(model):
-            noise = sigma * rng.standard_normal(model[name].shape)
+            noise = sigma * rng.standard_normal(model[name].size).reshape(model[name].shape)
             result[name] = np.asarray(model[name] + (total.get(name, 0.0) + noise) / expected, model[name].dtype)
         return frozen({name: result[name] for name in model})
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from coterie.federation.state import Resumable
 from coterie.messages import ClientId
-from coterie.streams import stream
 
 if TYPE_CHECKING:
     from coterie.federation.algorithm import Algorithm
@@ -76,7 +75,7 @@ class PoissonSampler(ClientSampler):
 
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohort."""
-        coins = stream(fed.seed, "coin", fed.round).random(len(fed.trainable))
+        coins = fed.settings.noise_source.draw("coin", fed.round).random(len(fed.trainable))
         yield [client for client, coin in zip(fed.trainable, coins, strict=True) if coin < fed.fraction]
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from coterie.clustering import GroupingOptions
 from coterie.federation.aggregation import AggregationOptions
 from coterie.federation.evaluation_options import EvaluationOptions
+from coterie.federation.noise_source import NoiseSource, SecretNoise, SeededNoise
 from coterie.federation.private_mean import PrivateTraining
 from coterie.federation.secure_options import SecureOptions
 from coterie.federation.server_optimiser import ServerStep
@@ -54,6 +55,8 @@ class FederationSettings:
     """How private clients' descriptions of themselves are; None: not at all."""
     private_training: PrivateTraining | None = None
     """How models are made private, in place of `aggregation`; None: they are not."""
+    secret_noise: SecretNoise | None = None
+    """What coins and noise of private training come from where clients are real; None: from the seed."""
     private_steps: int | None = None
     """For how many steps of a client, or shuffled epochs, the noise of its trainings was made (``dp_sgd``): it is asked
     for no more. None: trainings are not private."""
@@ -81,3 +84,8 @@ class FederationSettings:
     """After this many invalid replies a client is left out."""
     scratch: Path | None = None
     """The folder for what memory should not hold; None: where the system keeps temporary files."""
+
+    @property
+    def noise_source(self) -> NoiseSource:
+        """What coins and noise of private training come from."""
+        return self.secret_noise or SeededNoise(self.seed)

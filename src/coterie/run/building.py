@@ -22,6 +22,7 @@ from coterie.errors import CoterieError
 from coterie.federation import Algorithm, Engine, Federation, FederationSettings, ServerData
 from coterie.federation.evaluation import Evaluator
 from coterie.federation.evaluation_options import EvaluationOptions
+from coterie.federation.noise_source import SecretNoise
 from coterie.federation.sampling import PoissonSampler
 from coterie.messages import ClientId, InputMoments, ModelSpec, Params, Plan, Schedule
 from coterie.models import MODELS, default_model, initial
@@ -200,6 +201,7 @@ def session(
             aggregation=config.aggregation.options(),
             dp_signature=config.privacy.signature,
             private_training=private,
+            secret_noise=SecretNoise(folder) if private and folder and running.clients_remain else None,
             private_steps=most_private_steps(config, plan),
             secure=config.aggregation.secure_options(algorithm.weighing, None if private is None else private.clip),
             server_step=algorithm.server_step,

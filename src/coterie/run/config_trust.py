@@ -222,6 +222,8 @@ class PrivateTrainingOptions:
     min_group: int = MIN_GROUP
     local: bool = False
     """Whether clients add the noise, each to its own update."""
+    rounds: int | None = None
+    """For how many the noise is made; None: as many as the run has."""
 
     @classmethod
     def read(cls, value: Any) -> PrivateTrainingOptions:
@@ -234,26 +236,28 @@ class PrivateTrainingOptions:
         """
         wanted = (
             "it should read epsilon=8,delta=1e-4,clip=1, or clip=adaptive and perhaps quantile=0.5,first_clip=0.1; and "
-            "perhaps min_group=10,noise=local"
+            "perhaps min_group=10,rounds=200,noise=local"
         )
         options = _options(value, wanted)
         adaptive, local = options.get("clip") == "adaptive", options.pop("noise", "sum")
-        known = {"epsilon", "delta", "clip", "min_group", *(["quantile", "first_clip"] if adaptive else [])}
+        known = {"epsilon", "delta", "clip", "min_group", "rounds", *(["quantile", "first_clip"] if adaptive else [])}
         if not {"epsilon", "delta", "clip"} <= options.keys() <= known or local not in ("sum", "local"):
             raise ValueError(wanted)
         try:
             clip = float(options.get("first_clip", FIRST_CLIP) if adaptive else options["clip"])
             quantile = float(options.get("quantile", QUANTILE)) if adaptive else None
             least = int(options.get("min_group", MIN_GROUP))
+            rounds = int(options["rounds"]) if "rounds" in options else None
         except (TypeError, ValueError):
             raise ValueError(wanted) from None
-        if not (0 < clip < math.inf and least >= 1 and (quantile is None or 0 < quantile < 1)):
+        whole = least >= 1 and (rounds is None or rounds >= 1)
+        if not (0 < clip < math.inf and whole and (quantile is None or 0 < quantile < 1)):
             raise ValueError(
-                "clip should be a number greater than 0, as first_clip, quantile one between 0 and 1, min_group a "
-                "whole one from 1 on"
+                "clip should be a number greater than 0, as first_clip, quantile one between 0 and 1, min_group and "
+                "rounds whole ones from 1 on"
             )
         given = guarantee_of({key: options[key] for key in ("epsilon", "delta")})
-        return cls(given.epsilon, given.delta, clip, quantile, least, local == "local")
+        return cls(given.epsilon, given.delta, clip, quantile, least, local == "local", rounds)
 
     def text(self) -> str:
         """Return it as it is written, in full."""
@@ -262,6 +266,7 @@ class PrivateTrainingOptions:
             **{"epsilon": self.epsilon, "delta": self.delta},
             **({"clip": self.clip} if self.quantile is None else adaptive),
             **{"min_group": self.min_group},
+            **({} if self.rounds is None else {"rounds": self.rounds}),
             **({"noise": "local"} if self.local else {}),
         }
         return _text(shown)
@@ -323,7 +328,8 @@ class PrivacySection(ReleaseSection):
         None,
         "models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to "
         "the length clip, count alike, and their sum in each group has noise; min_group is the smallest group; "
-        "clip=adaptive follows the quantile (0.5) of the updates' lengths; noise=local: each client adds it itself",
+        "clip=adaptive follows the quantile (0.5) of the updates' lengths; rounds is for how many the noise is made, "
+        "by default those of the run; noise=local: each client adds it itself",
     )
 
     dp_sgd: str | None = setting(
@@ -358,6 +364,12 @@ class PrivacySection(ReleaseSection):
     def signature(self) -> Guarantee | None:
         """By which clients describe themselves."""
         return None if self.dp_signature is None else guarantee_of(self.dp_signature)
+
+    @property
+    def hides_samples(self) -> bool:
+        """Whether clients tell no number of training samples, as all that they train is noised before it is sent."""
+        wanted = self.private_training
+        return self.dp_sgd is not None or (wanted is not None and wanted.local)
 
     @property
     def private_steps(self) -> PrivateStepOptions | None:

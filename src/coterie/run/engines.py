@@ -148,7 +148,7 @@ def _protection(config: Config) -> Protection:
 
 def _terms(config: Config, folder: Path | None, stack: ExitStack) -> PrivacyTerms:
     """Return the terms under which each client answers."""
-    hides_samples = config.privacy.dp_sgd is not None
+    hides_samples = config.privacy.hides_samples
     if (limit := config.privacy.most) is None:
         return PrivacyTerms(hides_samples=hides_samples)
     place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-")))

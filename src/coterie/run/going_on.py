@@ -50,8 +50,8 @@ def _error_in_rounds(state: Mapping[str, Any], before: Config, now: Config, done
     rounds = now.training.rounds
     if rounds <= done:
         return f"it has done {done}; ask for more than that"
-    steps = now.privacy.private_steps
-    if now.privacy.dp_training is not None or (steps is not None and steps.trainings is None):
+    steps, models = now.privacy.private_steps, now.privacy.private_training
+    if (models is not None and models.rounds is None) or (steps is not None and steps.trainings is None):
         return "its noise was made for as many rounds as it had, and more would cost more than it says; start a new run"
     since = Membership.saved_in(state["federation"]).since.values()
     if done == before.training.rounds and max(since, default=0) > done:

@@ -29,11 +29,12 @@ def private_training(config: Config, spec: ModelSpec) -> PrivateTraining | None:
 
 
 def _private_training(config: Config) -> PrivateTraining:
-    options, rate, rounds = config.privacy.private_training, config.training.fraction, config.training.rounds
+    options, rate = config.privacy.private_training, config.training.fraction
     assert options is not None  # where this is asked
     assert rate is not None  # which `coterie.run.privacy_checks` has seen to
-    least = config.aggregation.secure_min if config.aggregation.secure else 0
-    private = PrivateTraining(**vars(options), noise=0.0, rate=rate, least=least, rounds=rounds)
+    rounds, least = options.rounds or config.training.rounds, config.aggregation.secure_min
+    wanted = {**vars(options), "rounds": rounds, "least": least if config.aggregation.secure else 0}
+    private = PrivateTraining(**wanted, noise=0.0, rate=rate)
     counted_on = 1.0 if private.local else rate  # who takes part is seen by a server that is not trusted
     return replace(private, noise=_least_noise(private.epsilon, private.noise_delta, rounds, counted_on))
 
@@ -43,7 +44,12 @@ def with_hidden_updates(config: Config, plan: Plan) -> Plan:
     wanted = config.privacy.private_training
     if wanted is None or not wanted.local:
         return plan
-    return replace(plan, hidden=UpdateNoise(wanted.clip, _private_training(config).noise))
+    return replace(plan, hidden=UpdateNoise(wanted.clip, _agreed(_private_training(config).noise)))
+
+
+def _agreed(noise: float) -> float:
+    """Return noise that all sites find, whose last digits may differ: a little more."""
+    return math.ceil(noise * 1000) / 1000
 
 
 @cache
@@ -65,8 +71,7 @@ def with_private_steps(config: Config, plan: Plan) -> Plan:
     private = PrivateSteps(wanted.clip, 1.0, wanted.rate, wanted.shuffled)
     planned = _planned(wanted, replace(plan, steps=steps, private=private), config.training.rounds)
     noise = _least_noise(wanted.epsilon, wanted.delta, planned.steps, planned.rate)
-    shown = math.ceil(noise * 1000) / 1000  # which all sites find, whose last digits may differ
-    return replace(plan, steps=steps, private=replace(private, noise=shown))
+    return replace(plan, steps=steps, private=replace(private, noise=_agreed(noise)))
 
 
 def _planned(wanted: PrivateStepOptions, plan: Plan, rounds: int) -> Release:
@@ -107,7 +112,7 @@ def _not_covered(config: Config, fed: Federation) -> list[str]:
     permissions = {verb.__name__.lower(): verb.permissions() for verb in VERBS}
     plain = sorted(fed.disclosures.plain)
     answered = [verb for verb in plain if not limited or named & {*permissions[verb]}]
-    hidden = config.privacy.dp_sgd is not None or (limited and "train" not in named)
+    hidden = config.privacy.hides_samples or (limited and "train" not in named)
     return [*answered, *([] if hidden else [COUNTS])]
 
 

@@ -35,6 +35,11 @@ def check_private_training(config: Config) -> None:
             "private training takes the place of [aggregation], and its clip that of secure_clip: leave all keys out "
             "but secure and secure_min"
         )
+    if wanted.rounds is not None and wanted.rounds < config.training.rounds:
+        raise CoterieError(
+            f"private training has noise for rounds={wanted.rounds}, and the run has {config.training.rounds}: leave "
+            "rounds out of dp_training, or raise it"
+        )
     _check_kind_of_noise(config, wanted)
     if config.training.fraction is None:
         raise CoterieError("private training depends on how often clients take part: set fraction, for instance 0.1")

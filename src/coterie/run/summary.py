@@ -75,7 +75,7 @@ def summarise(
         details=algorithm.details(),
         memberships=_by_client(algorithm.memberships(), data.clients),
         grouping=_grouping(algorithm),
-        privacy=privacy_of(config, fed, algorithm, simulated=bool(data.train_parts)),
+        privacy=privacy_of(config, fed, algorithm, simulated=not fed.engine.clients_remain),
         newcomers=_newcomers(fed, algorithm, evaluator, data.clients),
         traffic=_traffic(fed, algorithm, data.clients),
         targets=[reached(target, history, shown.metric) for target in config.evaluation.targets],

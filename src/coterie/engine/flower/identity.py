@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coterie.bounded import read_bytes
 from coterie.errors import CoterieError
-from coterie.files import make_folder, write_first
+from coterie.files import make_folder
+from coterie.privacy.secret_file import secret_in
 
 FEDERATION = re.compile(r"[0-9a-f]{16}")
 """The name of a federation, made up when its run begins."""
-SECRET, KEY, SIGNATURE = re.compile(r"[0-9a-f]{32}"), re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{128}")
+KEY, SIGNATURE = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{128}")
 NONCE = re.compile(r"[0-9a-f]{32}")
 """The number that a server makes up for one introduction."""
 NO_CERTIFICATE = "no certificate"
@@ -57,16 +57,7 @@ def fingerprint(certificate: Path | None) -> str:
 def secret_of(state: Path) -> str:
     """Return what only the site with this state folder knows; it is made up at first use."""
     make_folder(state)
-    file = state / "secret"
-    if not file.exists():
-        write_first(file, secrets.token_hex(16).encode(), mode=0o600)
-    try:
-        secret = read_bytes(file, 2**10).decode("ascii", "replace").strip()
-    except ValueError:
-        secret = ""
-    if not SECRET.fullmatch(secret):
-        raise CoterieError(f"'{file}' is damaged: put back a copy, or remove it and give the site another name")
-    return secret
+    return secret_in(state / "secret", "remove it and give the site another name")
 
 
 def is_authority(certificate: Path) -> bool:
