@@ -116,7 +116,7 @@ def test_where_test_samples_are_drawn_from_the_same_there_is_more_noise() -> Non
 
     data = local_data()
     release, sigma = noise_of("signature", ONE, data)
-    drawn, more = noise_of("signature", ONE, replace(data, test_x=data.x))
+    drawn, more = noise_of("signature", ONE, replace(data, drawn_tests=True))
     assert release == drawn
     assert more == pytest.approx(math.sqrt(2) * sigma) == math.sqrt(2) * release.noise
 

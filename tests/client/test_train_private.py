@@ -92,7 +92,7 @@ def test_the_noise_in_an_update_has_the_stated_variance() -> None:
         [flat(trained(ask(Train(ONE_STEP), data=none, id=k)).params) - flat(START) for k in range(60)]
     )
     assert kstest(moved / (1.5 * 0.5), "norm").pvalue > 0.001
-    drawn = replace(none, test_x=none.x)  # one sample more may put another in its place
+    drawn = replace(none, drawn_tests=True)  # one sample more may put another in its place
     more = np.concatenate(
         [flat(trained(ask(Train(ONE_STEP), data=drawn, id=k)).params) - flat(START) for k in range(60)]
     )

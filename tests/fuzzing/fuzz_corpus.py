@@ -169,7 +169,8 @@ def deployments(folder: Path) -> None:
         return reply
 
     parts = [(local.train, local.test)] * 3
-    rehearse(terms, Samples(local.x, local.y), Samples(local.test_x, local.test_y), parts, note, {})
+    train, test = Samples(local.x, local.y), Samples(local.test_x, local.test_y)
+    rehearse(terms, train, test, parts, note, {}, drawn_tests=local.drawn_tests)
     for number, request in enumerate(asked.values()):
         write_all(app, {f"requests/{number}": wire.encode(request)})
         site.answer(0, FEDERATION, wire.encode(request))

@@ -10,7 +10,7 @@ pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from coterie.secure.keys import agreed, decrypted, encrypted, new_pair, public_of
+from coterie.secure.keys import SecretKey, decrypted, encrypted, new_pair
 from coterie.secure.words import PIECE, add_mask, mask
 
 ALICE = bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
@@ -37,21 +37,25 @@ def hkdf(secret: bytes, info: bytes, length: int = 32) -> bytes:
 def test_agreement_is_x25519_and_hkdf() -> None:
     okm = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8"
     assert hkdf(b"\x0b" * 22, b"", 42).hex() == okm  # RFC 5869, test case 3: the oracle is right
-    assert public_of(ALICE) == ALICE_PUBLIC
+    assert SecretKey(ALICE).public == ALICE_PUBLIC
     for purpose in (b"", b"coterie mask 0 1 2 3"):
-        assert agreed(BOB, ALICE_PUBLIC, purpose) == hkdf(COMMON, purpose)
-        assert agreed(ALICE, public_of(BOB), purpose) == hkdf(COMMON, purpose)
+        assert SecretKey(BOB).agreed(ALICE_PUBLIC, purpose) == hkdf(COMMON, purpose)
+        assert SecretKey(ALICE).agreed(SecretKey(BOB).public, purpose) == hkdf(COMMON, purpose)
 
 
 def test_fresh_pairs_agree_and_differ() -> None:
     a, b = new_pair(), new_pair()
     assert a.secret != b.secret
-    assert agreed(a.secret, b.public, b"x") == agreed(b.secret, a.public, b"x") != agreed(a.secret, b.public, b"y")
+    assert (
+        SecretKey(a.secret).agreed(b.public, b"x")
+        == SecretKey(b.secret).agreed(a.public, b"x")
+        != SecretKey(a.secret).agreed(b.public, b"y")
+    )
 
 
 def test_a_public_key_that_leads_to_a_known_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="shared key"):
-        agreed(ALICE, bytes(32), b"")
+        SecretKey(ALICE).agreed(bytes(32), b"")
 
 
 def test_masks_are_the_stream_of_chacha20() -> None:

@@ -29,11 +29,8 @@ class LocalData:
     """Whether the test samples of others are here too, as a simulation may lend them: a client's own are at `test`."""
     test_views: Index | None = None
     """As which group sees it each test sample is there; None: all see them alike."""
-
-    @property
-    def drawn_tests(self) -> bool:
-        """Whether test samples were drawn from the same ones as training samples: one more may move another."""
-        return self.x is self.test_x
+    drawn_tests: bool = False
+    """Whether test samples were drawn from the same ones as training samples: one more may move another."""
 
     @property
     def counts(self) -> Index:

@@ -84,6 +84,7 @@ def divide(
         encoding=dataset.encoding,
         target=target,
         client_names=names,
+        drawn_tests=_draws_tests(dataset, division),
     )
     return data if division.concept is None else _with_concept(data, division)
 
@@ -112,7 +113,12 @@ def _client_names(dataset: Dataset, partition_name: str, parts: ClientParts) -> 
 def _shares_test_set(dataset: Dataset, division: Partition) -> bool:
     """Whether clients are tested on parts of a test set for all."""
     seen_alike = division.concept is None or division.tested_on_labels
-    return dataset.test is not None and division.own_test is None and seen_alike
+    return not _draws_tests(dataset, division) and seen_alike
+
+
+def _draws_tests(dataset: Dataset, division: Partition) -> bool:
+    """Whether clients are tested on a part of their own samples."""
+    return division.own_test is not None or dataset.test is None
 
 
 def _check_clients(name: str, clients: int, surplus: int, samples: int, reserved: int) -> None:
@@ -139,7 +145,7 @@ def _with_test_parts(
     dataset: Dataset, division: Partition, parts: ClientParts, seed: int
 ) -> tuple[ClientParts, Samples, Sequence[Index]]:
     """Return what each client trains on, the test samples of all, and which of them each client is tested on."""
-    if division.own_test is not None or dataset.test is None:
+    if dataset.test is None or _draws_tests(dataset, division):
         share = division.own_test or TEST_FRACTION
         training, testing = all_held_out(parts, share, seed, "test part")
         return training, *side_by_side(dataset.train, testing)
@@ -338,6 +344,7 @@ def on_validation(data: FederatedData, share: float, seed: int) -> FederatedData
         common_test=False,
         test_views=_views_of_parts(data, test_parts),
         drift=drift,
+        drawn_tests=True,
     )
 
 

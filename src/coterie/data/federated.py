@@ -149,6 +149,12 @@ class FederatedData:
     """Clients that come when training is over, with samples of their own, one after the other; not among the above."""
     client_names: tuple[str, ...] = ()
     """What clients are called, where each is a user that has a name."""
+    drawn_tests: bool = False
+    """Whether clients' test parts were drawn from their own samples, as they are where data have no test part.
+
+    One sample more of a client may then put another in its place among those for training, and what is private needs
+    more noise.
+    """
 
     @property
     def all_clients(self) -> int:

@@ -41,6 +41,7 @@ def joined_by(data: FederatedData, path: Path, options: Mapping[str, Any], seed:
         notes=(),
         lends_tests=False,
         later=(),
+        drawn_tests=any(client.test is None for client in clients),  # then all get the larger noise
     )
     return replace(data, later=(*data.later, newcomers))
 

@@ -120,7 +120,8 @@ def outgoing_answers(terms: Terms, local: LocalData, site: SiteSection) -> tuple
         return reply
 
     train, test = Samples(local.x, local.y), Samples(local.test_x, local.test_y)
-    events = rehearse(terms, train, test, parts, note, {"limit": site.full_limit, "unprotected": site.unprotected})
+    privacy = {"limit": site.full_limit, "unprotected": site.unprotected}
+    events = rehearse(terms, train, test, parts, note, privacy, drawn_tests=local.drawn_tests)
     withheld = events.kinds.get("withheld", {"details": {}, "clients": {}})
     return list(answers.values()), [*withheld["details"]] if 0 in withheld["clients"] else []
 

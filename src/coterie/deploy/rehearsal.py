@@ -34,10 +34,13 @@ def rehearse(
     parts: Sequence[tuple[Index, Index]],
     note: Callable[[Reply, Request], Reply],
     privacy: Mapping[str, Any],
+    *,
+    drawn_tests: bool,
 ) -> Events:
     """Go through some rounds with a trainer that does no work; the last site comes late. Return what was held back.
 
-    `privacy` are keys of ``[privacy]`` that are other than the federation's.
+    `privacy` are keys of ``[privacy]`` that are other than the federation's; `drawn_tests` says whether test samples
+    were drawn from the same ones as training samples.
     """
     method = make_method(terms.config)
     config = terms.config.changed(
@@ -60,6 +63,7 @@ def rehearse(
         terms.samples.normalisation,
         lends_tests=False,
         standardise=terms.samples.measured,
+        drawn_tests=drawn_tests,
     )
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
         run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
@@ -100,7 +104,7 @@ def policy_of(terms: Terms) -> Policy:
         asked.setdefault((reply.client, request.round), set()).add(name)
         return reply
 
-    rehearse(terms, samples, samples, parts, note, {"min_samples": 0, "min_label_samples": 0})
+    rehearse(terms, samples, samples, parts, note, {"min_samples": 0, "min_label_samples": 0}, drawn_tests=True)
     limits = terms.config.privacy
     most = limits.max_requests or max(MORE * max(map(len, asked.values())), make_method(terms.config).most_requests)
     policy = Policy.of(

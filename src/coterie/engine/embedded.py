@@ -212,7 +212,7 @@ def _local_data(data: FederatedData, position: int, common_test: CommonTest | No
     x, y, test_x, test_y = data.train.x, data.train.y, data.test.x, data.test.y
     phases = {0: (data.train_parts, data.test_parts)}
     phases |= {phase.start: (phase.train_parts, phase.test_parts) for phase in data.drift}
-    shared = (data.classes, data.normalise, common_test, data.lends_tests, data.test_views)
+    shared = (data.classes, data.normalise, common_test, data.lends_tests, data.test_views, data.drawn_tests)
     return {
         start: LocalData(x, y, train[position], test_x, test_y, test[position], *shared)
         for start, (train, test) in phases.items()

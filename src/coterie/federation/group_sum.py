@@ -89,6 +89,8 @@ class GroupSum:
     ahead: SharedSecrets | None = None
     """The same for the next round, where the same clients are expected again."""
     masking: Masking | None = None
+    question: str = ""
+    """What its clients were asked, as `question_of` names it."""
     total: Words | None = None
     survivors: list[ClientId] = field(default_factory=list)
     """Whose masked inputs are in the total (U3)."""

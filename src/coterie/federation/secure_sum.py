@@ -40,6 +40,7 @@ from coterie.messages import (
     Unmask,
     UnmaskReply,
     Verb,
+    wire,
 )
 from coterie.secure import TooFewShares, Words, is_public_key, remaining_masks, zeros
 
@@ -143,6 +144,7 @@ def collect_masked_inputs(fed: Federation, groups: Sequence[GroupSum]) -> None:
         ]
         verbs += [Keys(ahead=True)] if group.ahead else []
         request = fed.request(*verbs, models=group.request.models, kind=group.request.kind)
+        group.question = wire.question_of(request)
         requests |= dict.fromkeys(group.masking.clients, request)
         belongs |= dict.fromkeys(group.masking.clients, group)
     for reply in fed.replies(requests) if requests else ():
@@ -193,9 +195,8 @@ def _unmasked(
     assert group.total is not None
     secrets, sizes = group.secrets, group.layout.sizes
     try:
-        masks = remaining_masks(
-            secrets.graph, secrets.public_keys, secrets.context, {*group.survivors}, revealed, sizes
-        )
+        keys, survivors = secrets.public_keys, {*group.survivors}
+        masks = remaining_masks(secrets.graph, keys, secrets.context, survivors, revealed, sizes, group.question)
         group.total.add(masks, -1)
         return read(group, group.total)
     except TooFewShares as reason:

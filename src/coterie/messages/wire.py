@@ -104,13 +104,20 @@ def unpack(blob: bytes) -> Any:
         raise WireError(f"not readable: {one_line(str(error), LONGEST)}") from None
 
 
-def digest(value: Any) -> str:
-    """Return a name of what `pack` can write, that no other content has."""
+def digest(value: Any, size: int = 16) -> str:
+    """Return a name of what `pack` can write, that no other content has; of `size` bytes."""
     tree, arrays = _take_apart(value)
-    content = hashlib.blake2b(tree.encode(), digest_size=16)
+    content = hashlib.blake2b(tree.encode(), digest_size=size)
     for name in sorted(arrays):
-        content.update(np.ascontiguousarray(arrays[name]).data)
+        array = np.ascontiguousarray(arrays[name])
+        content.update(f" {name} {array.dtype.str} {arrays[name].shape} ".encode())
+        content.update(array.data)
     return content.hexdigest()
+
+
+def question_of(request: Request) -> str:
+    """Name what clients are asked, all the same: masks cancel only among those who were asked this."""
+    return digest(request, 32)
 
 
 def size(message: Message) -> int:

@@ -241,7 +241,8 @@ class SharedSettings(TypedDict, total=False):
     dp_training: str | None
     """Models are private for one client as the unit, for instance epsilon=8,delta=1e-4,clip=1: updates are cut to
     the length clip, count alike, and their sum in each group has noise; min_group is the smallest group;
-    clip=adaptive follows the quantile (0.5) of the updates' lengths; noise=local: each client adds it itself.
+    clip=adaptive follows the quantile (0.5) of the updates' lengths; rounds is for how many the noise is made, by
+    default those of the run; noise=local: each client adds it itself.
     """
     dp_sgd: str | None
     """Clients train by private steps (DP-SGD), for instance epsilon=8,delta=1e-5, for one sample as the unit:

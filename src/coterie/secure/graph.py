@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from coterie.streams import stream
 
@@ -32,7 +33,13 @@ def neighbours(clients: Sequence[int], seed: int, round: int) -> dict[int, tuple
     >>> neighbours([3, 5, 9], 0, 1)
     {3: (5, 9), 5: (3, 9), 9: (3, 5)}
     """
-    members, n, k = sorted(clients), len(clients), degree(len(clients))
+    return dict(_graph(tuple(sorted(clients)), seed, round))
+
+
+@lru_cache(maxsize=4)
+def _graph(members: tuple[int, ...], seed: int, round: int) -> dict[int, tuple[int, ...]]:
+    """Draw it once for all clients of a process."""
+    n, k = len(members), degree(len(members))
     if k == n - 1:
         return {client: tuple(other for other in members if other != client) for client in members}
     ring = [members[i] for i in stream(seed, "neighbours", round).permutation(n)]

@@ -17,32 +17,38 @@ class KeyPair(NamedTuple):
     public: bytes
 
 
+class SecretKey:
+    """A secret key that agrees with many others; making it ready takes as long as to agree once."""
+
+    def __init__(self, secret: bytes) -> None:
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self._key = X25519PrivateKey.from_private_bytes(secret)
+
+    @property
+    def public(self) -> bytes:
+        """The public key that belongs to it."""
+        return self._key.public_key().public_bytes_raw()
+
+    def agreed(self, public: bytes, purpose: bytes) -> bytes:
+        """Return the key that it and another's public key lead to, for one purpose: HKDF of what X25519 gives.
+
+        Raise a ValueError for a public key that would lead to a known one.
+        """
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        common = self._key.exchange(X25519PublicKey.from_public_bytes(public))
+        return HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose).derive(common)
+
+
 def new_pair() -> KeyPair:
     """Make a fresh pair, from the randomness of the system."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    secret = X25519PrivateKey.generate().private_bytes_raw()
-    return KeyPair(secret, public_of(secret))
-
-
-def public_of(secret: bytes) -> bytes:
-    """Return the public key that belongs to a secret one."""
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
-
-
-def agreed(secret: bytes, public: bytes, purpose: bytes) -> bytes:
-    """Return the key that a secret key and another's public key lead to, for one purpose: HKDF of what X25519 gives.
-
-    Raise a ValueError for a public key that would lead to a known one.
-    """
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-    common = X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(public))
-    return HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose).derive(common)
+    key = X25519PrivateKey.generate()
+    return KeyPair(key.private_bytes_raw(), key.public_key().public_bytes_raw())
 
 
 def is_public_key(public: bytes) -> bool:
@@ -52,7 +58,7 @@ def is_public_key(public: bytes) -> bool:
     (True, False, False)
     """
     try:
-        agreed(new_pair().secret, public, b"")
+        SecretKey(new_pair().secret).agreed(public, b"")
     except ValueError:
         return False
     return True

@@ -8,7 +8,18 @@ import numpy as np
 from coterie.client.protection import Withheld
 from coterie.client.request_handler import RequestHandler
 from coterie.client.verbs import train
-from coterie.messages import MaskedReply, MaskedTrain, Masking, Params, Plan, SumLayout, Tally, TrainReply, normaliser
+from coterie.messages import (
+    MaskedReply,
+    MaskedTrain,
+    Masking,
+    Params,
+    Plan,
+    SumLayout,
+    Tally,
+    TrainReply,
+    normaliser,
+    wire,
+)
 from coterie.messages.masking import LARGEST_STATISTIC, LEAST, OF_NO_MODEL, TALLY_BOUNDS, Floats, flat
 from coterie.models import initial
 from coterie.secure import Words, encode, masked_input, threshold, zeros
@@ -30,7 +41,7 @@ def answer(handler: RequestHandler, verb: MaskedTrain) -> Generator[Job, Outcome
     if masking.slots is not None:
         x = in_slot(x, masking.slots.index(str(handler.chosen)), len(masking.slots))
     session.sharers, session.minimum = masking.clients, masking.minimum
-    return MaskedReply(*masked_input(session.secrets, x, frozenset(masking.clients)))
+    return MaskedReply(*masked_input(session.secrets, x, frozenset(masking.clients), wire.question_of(handler.request)))
 
 
 def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
@@ -45,6 +56,8 @@ def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
     limits = masking.clip, masking.heaviest, masking.largest
     if not all(0 < limit < math.inf for limit in limits) or not 0 <= masking.clip_control < math.inf:
         return "a secure sum without limits, in which numbers could overflow"
+    if masking.weighing == "equal" and masking.heaviest != 1:
+        return f"a secure sum in which all count alike, for {masking.heaviest:g} samples each in place of one"
     return None if masking.slots is None else _error_in_slots(handler.chosen, masking, masking.slots)
 
 

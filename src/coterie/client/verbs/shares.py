@@ -25,7 +25,7 @@ def answer(handler: RequestHandler, verb: Shares) -> SharesReply:
             told = {j: SignedKeys(*each) for j, each in zip(near, by, strict=True)}
             if error := handler.peers.error_in(session.secrets.context, told):
                 raise Withheld(error)
-        session.me, messages = share_keys(session.secrets, dict(zip(near, keys, strict=True)))
+        session.me, messages = share_keys(session.secrets, dict(zip(near, keys, strict=True)), clients)
     except ValueError:  # no digits, too few of them, a point that leads to a known secret, or no signatures
         raise Withheld("what should be the keys of this client's neighbours are none") from None
     session.clients = clients

@@ -22,5 +22,6 @@ def answer(handler: RequestHandler, verb: Unmask) -> UnmaskReply:
     near = [j for j in me.neighbours if j in sharers]
     if len(near) != len(verb.messages):
         raise Withheld(f"{len(verb.messages)} messages of {len(near)} neighbours")
-    shares = reveal(me, dict(zip(near, map(bytes.fromhex, verb.messages), strict=True)), survivors)
+    messages = dict(zip(near, map(bytes.fromhex, verb.messages), strict=True))
+    shares = reveal(me, messages, survivors, session.clients)
     return UnmaskReply(tuple(shares[j].hex() if j in shares else "" for j in sorted([me.id, *near])))

@@ -69,6 +69,7 @@ def synthetic(
         server=server,
         normalise=Normalisation(1.0, (0.0,), (1.0,)),
         lends_tests=clients <= FROM_CLIENTS,
+        drawn_tests=True,
     )
 
 

@@ -27,6 +27,8 @@ class SharedData:
     """The rounds in which the clients' samples change."""
     has_views: bool
     """Whether groups see test samples in different ways."""
+    drawn_tests: bool
+    """Whether clients' test parts were drawn from their own samples."""
 
     def open(self) -> FederatedData:
         """Return the data as they were written; arrays are read when they are used."""
@@ -49,6 +51,7 @@ class SharedData:
             self.normalise,
             test_views=views,
             drift=drift,
+            drawn_tests=self.drawn_tests,
         )
 
     def _array(self, name: str) -> npt.NDArray[Any]:
@@ -74,7 +77,16 @@ def share(data: FederatedData, folder: Path) -> SharedData:
     if data.test_views is not None:
         np.save(folder / "test-views.npy", data.test_views, allow_pickle=False)
     starts, views = tuple(phase.start for phase in data.drift), data.test_views is not None
-    return SharedData(str(folder.absolute()), data.name, data.classes, data.common_test, data.normalise, starts, views)
+    return SharedData(
+        str(folder.absolute()),
+        data.name,
+        data.classes,
+        data.common_test,
+        data.normalise,
+        starts,
+        views,
+        data.drawn_tests,
+    )
 
 
 def _save_rows(path: Path, rows: npt.NDArray[Any]) -> None:

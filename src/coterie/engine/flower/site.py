@@ -204,9 +204,10 @@ def local_data(dataset: Dataset, normalise: Normaliser, test_share: float, seed:
     """Return a data set as that of one client; without a test part, a share of the samples is held out as one."""
     train, test = dataset.train, dataset.train if dataset.test is None else dataset.test
     kept, tested = np.arange(len(train)), np.arange(len(test))
-    if dataset.test is None:
+    drawn = dataset.test is None
+    if drawn:
         kept, tested = held_out(kept, test_share, stream(seed, "test part"))
-    return LocalData(train.x, train.y, kept, test.x, test.y, tested, dataset.classes, normalise)
+    return LocalData(train.x, train.y, kept, test.x, test.y, tested, dataset.classes, normalise, drawn_tests=drawn)
 
 
 def _counts(data: LocalData) -> dict[str, int]:
