@@ -65,6 +65,20 @@ def test_a_training_that_diverged_sends_noise_like_any_other() -> None:
     assert equal(store.load(ID, before=2)["model"], START)
 
 
+def test_an_update_of_a_clients_own_model_is_not_told() -> None:
+    """What is hidden is the change; the model that it begins with would be told as it is."""
+    store = MemoryStore()
+    told(ask(Train(PLAN), store=store))
+    for start in (("own",), ("model", "own")):
+        answer = ask(Train(PLAN, start=start), store=store, round=2)
+        assert isinstance(answer, Failure)
+        assert "the client's own model" in answer.detail
+    protection = Protection(min_samples=0)
+    client = Client(ID, {0: local_data()}, store, TorchTrainer(), protection)
+    named = Request(2, SEED, SPEC, (Train(PLAN, start=("own",)),), {"own": START})  # a server's name for its model
+    assert isinstance(client.answer(named), Failure)
+
+
 def test_the_same_request_gets_the_same_bytes_and_the_limit_is_kept(tmp_path: Path) -> None:
     """Across restarts, and after samples have changed; it is charged as one Gaussian release."""
     release = Release("training", 2.0)

@@ -32,6 +32,12 @@ def test_numbers_are_those_of_the_secret_and_the_address(tmp_path: Path) -> None
     ]  # fmt: skip
     for others in different:
         assert abs(np.corrcoef(drawn, others.standard_normal(4000))[0, 1]) < 0.08
+    fresh = [source.noise("training noise", 3, 1).standard_normal(4000) for _ in range(2)]
+    for one, two in ((drawn, fresh[0]), fresh):
+        assert abs(np.corrcoef(one, two)[0, 1]) < 0.08
+    assert kstest(fresh[0], "norm").pvalue > 0.001
+    seeded = [SeededNoise(0).noise("training noise", 3, 1).standard_normal(4) for _ in range(2)]
+    assert np.array_equal(*seeded)
     assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
 

@@ -94,6 +94,20 @@ def test_small_groups_are_refused() -> None:
         trained(UPDATES, private(min_group=4), size=3)
 
 
+def test_a_group_that_becomes_small_later_keeps_its_model() -> None:
+    """As when a site is away, or a newcomer founds a group: the run goes on, and nothing of its updates is told."""
+    sums = PrivateSums[int](private(min_group=4, noise=1.0, quantile=0.5))
+    start: Params = {"w": np.arange(5.0)}
+    for group in (0, 1):
+        sums.add(group, Contribution(group, {"w": np.ones(5)}, start, 1.0))
+    models = sums.means({0: start, 1: start}, {0: 3, 1: 4}, source=SeededNoise(0), round=2)
+    assert np.array_equal(models[0]["w"], start["w"])
+    assert not np.array_equal(models[1]["w"], start["w"])
+    alone = PrivateSums[int](private(min_group=4, noise=1.0, quantile=0.5), clip=0.25)
+    assert np.array_equal(alone.means({0: start}, {}, source=SeededNoise(0), round=2)[0]["w"], start["w"])
+    assert alone.clip == 0.25
+
+
 @pytest.mark.parametrize(("quantile", "first"), [(0.5, 0.1), (0.8, 30.0)])
 def test_an_adaptive_clip_comes_to_the_quantile_of_lengths(quantile: float, first: float) -> None:
     """Of log-normal lengths, from below and above, with a cohort by coins in each round; its mean over 300 rounds."""

@@ -48,7 +48,7 @@ def test_a_run_says_what_its_models_cost(method: str) -> None:
     (entry,) = result.privacy or []
     assert (entry["what"], entry["unit"], entry["delta"], entry["releases"]) == ("models", "client", 1e-3, 3)
     assert 7.9 < entry["epsilon"] <= 8
-    grouped = method not in ("fedavg", "fedprox")
+    grouped = method in ("pacfl", "given-groups")  # whose groups do not follow from who took part
     assert ("who is in which group" in entry["not_covered"]) == grouped
     assert "how many took part" in entry["not_covered"]
     assert "by_client" not in result.traffic  # which would name them
@@ -120,6 +120,20 @@ def test_what_went_wrong_does_not_name_who_took_part() -> None:
     assert not nameless[0]["clients"]
     assert nameless[0]["count"] > 1
     assert "client " not in nameless[0]["example"]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "ifca:groups=2", "pacfl"])
+def test_nothing_by_client_depends_on_who_took_part(method: str) -> None:
+    """In one round of half the clients: neither groups that they chose nor models of their own are told."""
+    result = coterie.run(**{**SMALL, "rounds": 1, "algorithm": method, "eval_every": 1})
+    assert result.per_client["L"] == [None] * 40
+    assert result.accuracy["L"] is not None
+    assert None not in result.per_client["C"]
+    assert (result.groups is None) == (method != "pacfl")
+    assert result.groups is None or None not in result.groups
+    all_came = coterie.run(**{**SMALL, "rounds": 1, "algorithm": method, "eval_every": 1, "fraction": 1.0})
+    assert None not in all_came.per_client["L"]
+    assert (all_came.groups is None) == (method == "fedavg")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ class IFCA(GroupedMethod):
 
     hidden: bool = saved(default=False)
     """Whether the server does not learn who chose which model: then nobody is in a group."""
+    untold: bool = saved(default=False)
+    """Whether it must not tell, as only those who took part have chosen, and who did is a secret."""
 
     @property
     def unfixed(self) -> tuple[str, ...]:
@@ -39,7 +41,8 @@ class IFCA(GroupedMethod):
 
     def begin(self, fed: Federation) -> None:
         """θ_k ← different random models: were they equal, everyone would choose the first."""
-        self.start, K, self.hidden = fed.initial(), default_group_count(fed), fed.hides_choices
+        self.start, K = fed.initial(), default_group_count(fed)
+        self.hidden, self.untold = fed.hides_choices, fed.settings.hides_who_came
         for attempt in range(self.init_retry + 1):
             self.models, self.member = [fed.initial(attempt * K + k) for k in range(K)], {}
             self.place(fed, fed.trainable if attempt < self.init_retry else [])
@@ -84,12 +87,12 @@ class IFCA(GroupedMethod):
         return "init_retry asks which model each client would choose: leave it out" if self.init_retry else None
 
     def groups(self) -> dict[ClientId, int] | None:
-        """Return the group of each client that is in one, if that is known."""
-        return None if self.hidden else super().groups()
+        """Return the group of each client that is in one, if that may be known."""
+        return None if self.hidden or self.untold else super().groups()
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore what `save` returned; in earlier versions no choice was hidden."""
-        super().load({"hidden": False, **state})
+        super().load({"hidden": False, "untold": False, **state})
 
     def expected_sizes(self, fed: Federation) -> Mapping[int, float]:
         """Who chooses which group is not public: as many are expected of each."""

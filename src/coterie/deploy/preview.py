@@ -20,6 +20,10 @@ from coterie.training import choose_trainer
 
 MOST_FOUNDERS = 20
 """Sites that a rehearsal begins with."""
+NO_LIMIT = (
+    "what is noised is charged to a ledger, and never refused for its cost: for that, write the most that may be told "
+    'of a sample into site.toml, limit = "epsilon=3,delta=1e-5" for instance'
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     if not len(local.train):
         raise CoterieError(f"'{site.name}' has no samples to train on")
     hidden = [name for name in ("train", "evaluate") if site.limit is not None and name not in site.unprotected]
-    hidden += ["train"] * (terms.config.privacy.dp_sgd is not None)
+    hidden += ["train"] * terms.config.privacy.hides_samples
     counted = ["training"] * ("train" not in hidden) + ["test"] * ("evaluate" not in hidden)
     numbers_told = f"the numbers of {' and '.join(counted)} samples" if counted else "no number of samples"
     leaving = [f"introduction: the site's name, a proof that the name is its own, {numbers_told}"]
@@ -89,9 +93,12 @@ def check(folder: Path, site_file: Path | None = None) -> list[str]:
     if site.certificate is not None:
         own = "" if not is_authority(Path(site.certificate)) else f", which {OF_AUTHORITY}"
         proof = f"the certificate {fingerprint(Path(site.certificate))}{own}"
+    privacy = terms.config.privacy
+    unlimited = site.limit is None and (privacy.dp_signature is not None or privacy.hides_samples)
     return [
         *lines,
         *(f"  {line}" for line in leaving),
+        *([NO_LIMIT] if unlimited else []),
         f"policy {policy.digest}: what the server may ask; all else is refused, whatever it says later:",
         *(f"  {line}" for line in policy.lines()),
         f"the proof of the site's name is bound to {proof}",

@@ -194,6 +194,11 @@ def read_terms(folder: Path) -> Terms:
             "[privacy] dp_training counts on sums that are there, and at real sites a secure sum may lack too many, "
             f"which tells of one more or less: leave out secure (in {path})"
         )
+    if config.privacy.dp_training is not None and samples.measured:
+        raise CoterieError(
+            "[privacy] dp_training makes models private, and mean and deviation of inputs, which sites measure and all "
+            f"receive, would be exact: write mean and std into [samples] (in {path})"
+        )
     if config.privacy.dp_sgd is not None and config.algorithm.name == "solo":
         raise CoterieError(
             f"[privacy] dp_sgd: sites that train alone tell nothing of it, so that nothing is to be private (in {path})"

@@ -2,10 +2,11 @@
 
 In a simulation it is the seed: whoever has it can draw everything again. The server of a deployed federation has a
 secret of its own. It also keeps the models of a round before anybody receives them. A round that is asked again after a
-crash may have other replies: made anew, its models would differ from those published by what a client sent, without any
-noise, or would be a release that nobody accounts for. So they are those that were published.
+crash may have other replies: made anew, its models would be one more release that nobody accounts for. So they are
+those that were published.
 """
 
+import os
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -18,6 +19,8 @@ from coterie.streams import stream
 
 SECRET, PUBLISHED = "secret", "published.safetensors"
 """The server's files in its run folder."""
+FRESH = 32
+"""Bytes of the system's randomness in each noise."""
 
 K = TypeVar("K")
 Models = dict[K, dict[str, Array]]
@@ -27,7 +30,11 @@ class NoiseSource(Protocol):
     """What private training draws from, and publishes through."""
 
     def draw(self, purpose: str, *address: int) -> Randomness:
-        """Return the random numbers at an address."""
+        """Return the random numbers at an address, always the same."""
+        ...
+
+    def noise(self, purpose: str, *address: int) -> Randomness:
+        """Return noise, which outside simulations is never drawn again."""
         ...
 
     def publish(self, round: int, models: Models[K], clip: float) -> tuple[Models[K], float]:
@@ -44,6 +51,10 @@ class SeededNoise:
     def draw(self, purpose: str, *address: int) -> Randomness:
         """Return the stream of the seed."""
         return stream(self._seed, purpose, *address)
+
+    def noise(self, purpose: str, *address: int) -> Randomness:
+        """Return that of the seed, too."""
+        return self.draw(purpose, *address)
 
     def publish(self, round: int, models: Models[K], clip: float) -> tuple[Models[K], float]:
         """Nothing is sent to anybody."""
@@ -62,6 +73,10 @@ class SecretNoise:
         where = (number.to_bytes(8, "little", signed=True) for number in address)
         return SecretRandomness(derived_key(self._secret, purpose.encode(), *where))
 
+    def noise(self, purpose: str, *address: int) -> Randomness:
+        """Return new numbers each time: if a round is made again, no difference of two models is without noise."""
+        return SecretRandomness(derived_key(self._secret, purpose.encode(), os.urandom(FRESH)))
+
     def publish(self, round: int, models: Models[K], clip: float) -> tuple[Models[K], float]:
         """Keep what a round publishes, on disk; what it published before is published again.
 
@@ -72,7 +87,7 @@ class SecretNoise:
             raise CoterieError(
                 f"models of round {round} can't be published: '{self._file}' "
                 + ("is missing" if last < 0 else f"says that round {last} is over")
-                + ", and others with the same noise would tell what single clients sent: put back the newest copy of "
+                + ", and others would be one more release, which ε does not count: put back the newest copy of "
                 "the run folder"
             )
         before = kept if last == round else {}

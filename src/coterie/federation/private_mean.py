@@ -147,18 +147,23 @@ class PrivateSums(Generic[K]):
     ) -> dict[K, dict[str, Array]]:
         """Publish a noised model for every group, given the models that its clients started from and their number.
 
-        Where the clip follows a quantile, it then is that of the next round.
+        Where the clip follows a quantile, it then is that of the next round. Groups that are too small are refused at
+        the start; one that becomes so later, or comes with newcomers, keeps its model: sizes are no secret.
         """
-        if error := self._private.error_in_sizes(sizes.get(group, 0) for group in models):
+        small = {group for group in models if sizes.get(group, 0) < self._private.min_group} if round > 1 else set()
+        if error := self._private.error_in_sizes(sizes.get(group, 0) for group in models if group not in small):
             raise CoterieError(error)
-        clients = float(sum(sizes.get(group, 0) for group in models))
+        clients = float(sum(sizes.get(group, 0) for group in models if group not in small))
         sigma = 0.0 if self._private.local else self._private.noise_of_updates(clients) * self.clip
         means, clip = {}, self.clip
         for place, (group, model) in enumerate(models.items()):
-            rng = source.draw("training noise", round, place)
+            if group in small:
+                means[group] = dict(model)
+                continue
+            rng = source.noise("training noise", round, place)
             means[group] = self._noised(model, group, sigma, sizes.get(group, 0), rng)
-        if self._private.quantile is not None:
-            clip = self._private.next_clip(clip, self._within, clients, source.draw("clip noise", round))
+        if self._private.quantile is not None and clients:
+            clip = self._private.next_clip(clip, self._within, clients, source.noise("clip noise", round))
         means, self.clip = source.publish(round, means, clip)
         return means
 

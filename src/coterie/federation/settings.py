@@ -89,3 +89,8 @@ class FederationSettings:
     def noise_source(self) -> NoiseSource:
         """What coins and noise of private training come from."""
         return self.secret_noise or SeededNoise(self.seed)
+
+    @property
+    def hides_who_came(self) -> bool:
+        """Whether nothing that is published may name who took part, as ε counts on that."""
+        return self.private_training is not None and self.private_training.counts_on_secrecy

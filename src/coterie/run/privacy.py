@@ -8,7 +8,7 @@ from typing import Any
 from coterie.errors import CoterieError, counted
 from coterie.federation import Algorithm, Federation
 from coterie.federation.private_mean import PrivateTraining, error_in_counted, error_in_network
-from coterie.messages import VERBS, Guarantee, ModelSpec, Plan, PrivateSteps, UpdateNoise
+from coterie.messages import VERBS, Guarantee, InputMoments, ModelSpec, Plan, PrivateSteps, UpdateNoise
 from coterie.privacy import Release, epsilon_of, gaussian_sigma, noise_for
 from coterie.results.privacy import COUNTS, DESCRIPTIONS
 from coterie.run.config import Config
@@ -196,6 +196,8 @@ def _of_models(
     rounds, groups = fed.settings.rounds, [] if method.groups() is None else ["who is in which group"]
     sent = "what clients send to the server" if fed.settings.secure is None else "sums of groups, which the server sees"
     left = _not_covered(config, fed) if private.local else [sent, "losses and accuracies"]
+    if not private.local and InputMoments.__name__.lower() in fed.disclosures.plain:
+        left.append("mean and deviation of the inputs, by which all standardise")
     rate = 1.0 if private.local else private.rate
     return {
         "what": "updates that clients send, and models" if private.local else "models",

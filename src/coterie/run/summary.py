@@ -53,6 +53,8 @@ def summarise(
     accuracy["L_best"] = mean([evaluator.best[client] for client in early if client in evaluator.best])
     accuracy |= {protocol: last.get(protocol) for protocol in BY_LABEL}  # earlier versions had none
     of_clients = _of_clients(evaluator, data.clients, early)
+    if fed.settings.hides_who_came:
+        of_clients["L"] = [None] * data.clients  # only who took part has a model of its own
     of_groups = None if data.final_groups is None else _by_true_group(evaluator, data, history, early, shown)
     truth = None if data.final_groups is None else _by_client(dict(enumerate(data.final_groups.tolist())), data.clients)
     return Result(
@@ -114,14 +116,8 @@ def _events(fed: Federation, evaluator: Evaluator) -> list[dict[str, Any]]:
     at_end = {"at_end": len(fed.diverged)}
     if not evaluator.evaluated.everybody:
         at_end = {"at_end": len(fed.diverged & evaluator.losses.keys()), "of": len(evaluator.losses)}
-    events = [_nameless(event) if _is_secret_who_came(fed) else event for event in fed.events.entries()]
+    events = [_nameless(event) if fed.settings.hides_who_came else event for event in fed.events.entries()]
     return [{**event, **at_end} if event["kind"] == DIVERGED else event for event in events]
-
-
-def _is_secret_who_came(fed: Federation) -> bool:
-    """Whether nothing of the run may name who took part, as its ε counts on that."""
-    private = fed.settings.private_training
-    return private is not None and private.counts_on_secrecy
 
 
 def _nameless(event: dict[str, Any]) -> dict[str, Any]:
@@ -292,7 +288,7 @@ def _grouping(algorithm: Algorithm) -> dict[str, Any] | None:
 def _traffic(fed: Federation, algorithm: Algorithm, clients: int) -> dict[str, Any]:
     """Return the exact bytes, and what the papers' formula makes of the run; by client, unless who came is secret."""
     ledger, sent = fed.ledger, algorithm.transfers
-    ways = () if _is_secret_who_came(fed) else (("up", ledger.up_by_client), ("down", ledger.down_by_client))
+    ways = () if fed.settings.hides_who_came else (("up", ledger.up_by_client), ("down", ledger.down_by_client))
     by_client = {way: [sent_by.get(client, 0) for client in range(clients)] for way, sent_by in ways}
     return {
         "up_bytes": ledger.total("up"),

@@ -91,6 +91,8 @@ def _hidden_outcome(
     A training that diverged has changed nothing, as that it did would tell of samples; how many steps it had as well.
     """
     assert verb.plan.hidden is not None  # where something is hidden
+    if verb.send and (own := [name for name in verb.start if name in {"own", "best", *handler.made}]):
+        raise Withheld(f"an update is hidden, and not '{own[0]}', the client's own model that it would begin with")
     clip, noise = verb.plan.hidden.clip, verb.plan.hidden.noise
     x, y = handler.data.load(handler.training_part(verb.plan.holdout)[0])
     start = handler.overlaid(verb.start)
