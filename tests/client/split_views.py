@@ -8,6 +8,8 @@ import numpy as np
 from coterie.client import Client, LocalData, MemoryStore, Peers
 from coterie.client.verbs.masked_train import summand
 from coterie.messages import (
+    Agree,
+    AgreeReply,
     Failure,
     Keys,
     KeysReply,
@@ -75,7 +77,7 @@ class Attack:
 
     def __init__(self, folder: Path, views: Mapping[int, Sequence[int]], signed: bool) -> None:
         """Let clients advertise keys and share secrets, each with those of whom it is told."""
-        self.views, secrets = views, {i: bytes([i + 1]) * 32 for i in views}
+        self.views, self.signed, secrets = views, signed, {i: bytes([i + 1]) * 32 for i in views}
         listed = frozenset(map(identity_of, secrets.values()))
         self.clients = {
             i: client(i, Peers("f", secrets[i], folder / f"{i}.json", listed) if signed else None) for i in views
@@ -110,13 +112,18 @@ class Attack:
         sent = self.reply(i, verb).answer(MaskedReply)
         self.inputs[i] = agreed, wire.question_of(request(verb)), Words(sent.wide, sent.narrow)
 
+    def agree(self, i: int, survivors: Collection[int]) -> str:
+        return self.reply(i, Agree(tuple(sorted(survivors)))).answer(AgreeReply).signature
+
     def unmask(self, survivors: Mapping[int, Collection[int]]) -> None:
-        """Ask each client for its shares, telling it of these survivors."""
+        """Ask each client for its shares, telling it of these survivors; before that for its agreement."""
         self.told = {**survivors}
+        signatures = {i: self.agree(i, told) for i, told in survivors.items()} if self.signed else {}
         for i, told in survivors.items():
             near = [j for j in self.near[i] if j in self.inputs[i][0].clients]
             messages = tuple(self.sent[j].get(i, "00" * MESSAGE_BYTES) for j in near)
-            answer = self.answer(i, Unmask(tuple(sorted(told)), messages))
+            by = tuple(signatures.get(j, "") for j in near) if self.signed else None
+            answer = self.answer(i, Unmask(tuple(sorted(told)), messages, by))
             if isinstance(answer, Failure):
                 self.refused.append(answer.detail)
                 continue
