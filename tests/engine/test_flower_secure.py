@@ -142,6 +142,24 @@ def test_a_server_that_puts_in_keys_of_its_own_gets_no_shares(tmp_path: Path, mo
 
 
 @pytest.mark.integration
+def test_without_two_thirds_that_agree_nothing_is_unmasked(tmp_path: Path) -> None:
+    """Two of four sites are gone then: the others have too few signatures, and in later rounds they are too few."""
+    grid = federation(tmp_path)
+
+    def before(message: Any) -> None:
+        round, steps = steps_of(message)
+        if round == 1 and "Agree" in steps:
+            grid.nodes |= dict.fromkeys((SITES - 1, SITES), silent)
+
+    grid.before = before
+    serve(grid, read_terms(tmp_path / "app"))
+    events = {event["kind"]: event for event in coterie.Result.load(tmp_path / "run").events}
+    assert events["withheld"]["count"] == 2
+    assert all("signed by 2 clients, where 3 must have" in detail for detail in events["withheld"]["details"])
+    assert "0 of the 3 shares" in events["too few"]["example"]
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("skipped", [True, False])
 def test_a_server_without_the_agreement_of_sites_unmasks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skipped: bool
