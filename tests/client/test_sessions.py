@@ -298,6 +298,17 @@ def test_what_a_client_takes_no_part_in() -> None:
 
 
 @pytest.mark.integration
+def test_a_masked_training_that_diverges_does_not_say_when() -> None:
+    """At which step and loss depends on the samples."""
+    five = Sum(dict.fromkeys(CLIENTS, MemoryStore())).clients[5]
+    plan = Plan(Schedule(1e30), epochs=5)
+    for verb, told in ((Train(plan), True), (MaskedTrain(plan, masking=masking()), False)):
+        answer = five.answer(request(verb))
+        assert isinstance(answer, Failure)
+        assert (answer.kind, bool(answer.detail)) == ("diverged", told)
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("unprotected", [[], ["train"], ["maskedtrain"], ["evaluate"]])
 def test_with_a_privacy_limit_only_masked_training_needs_permission(unprotected: list[str]) -> None:
     """All other steps depend on no sample. Whoever tells what it trained also adds it to a sum, and not vice versa."""

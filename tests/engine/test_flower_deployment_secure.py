@@ -14,7 +14,7 @@ from flower_sites import finished, join, write_app
 
 import coterie
 
-SITES, ROUNDS = 4, 5
+SITES, ROUNDS = 4, 6
 
 SITE = '''
 import os, signal
@@ -24,7 +24,7 @@ from coterie.messages import wire
 
 app = client_app(__file__)
 honest = type(app).__call__
-MOMENTS = [(1, "Keys"), (2, "Shares"), (3, "MaskedTrain"), (4, "Unmask")]
+MOMENTS = [(1, "Keys"), (2, "Shares"), (3, "MaskedTrain"), (4, "Unmask"), (5, "Agree")]
 
 
 class Mortal(type(app)):
@@ -49,7 +49,10 @@ from coterie.deploy.deployment import server_app
 from coterie.engine.flower.deployment import FlowerDeployment
 
 honest, killed = FlowerDeployment.exchange, Path({folder!r})
-MOMENTS = [(1, "Keys"), (1, "Shares"), (1, "MaskedTrain"), (1, "Unmask"), (2, "MaskedTrain"), (2, "Unmask")]
+MOMENTS = [
+    *[(1, "Keys"), (1, "Shares"), (1, "MaskedTrain"), (1, "Agree"), (1, "Unmask")],
+    *[(2, "MaskedTrain"), (2, "Agree"), (2, "Unmask")],
+]
 
 
 def exchange(self, requests, deadline):
@@ -85,7 +88,7 @@ def kinds(result: coterie.Result) -> dict[str, list[int]]:
 
 @pytest.mark.slow
 def test_a_site_killed_in_each_step_on_real_processes(tmp_path: Path) -> None:
-    """In another step of each of four rounds; the others' sums are made, and in the last round it is in the sum."""
+    """In another step of each of five rounds; the others' sums are made, and in the last round it is in the sum."""
     app = write_federation(tmp_path, ROUNDS)
     (app / "client_app.py").write_text(SITE)
     with network(tmp_path / "net") as net:
@@ -114,7 +117,7 @@ def test_a_server_killed_in_each_step_on_real_processes(tmp_path: Path) -> None:
     with network(tmp_path / "net") as net:
         for client in range(SITES):
             join(net, f"node-{client}", tmp_path / f"site-{client}" / "site.toml")
-        for kills in range(1, 7):
+        for kills in range(1, 9):
             net.run(app)
             net.until(lambda kills=kills: len([*killed.iterdir()]) >= kills, f"kill {kills}", 600)
         net.run(app)

@@ -1,5 +1,6 @@
 """Secure sums of deployed federations: real apps, messages and files, on a network that is played in this process."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ import coterie
 from coterie.deploy.deployment import serve
 from coterie.deploy.terms import read_terms
 from coterie.engine.flower.app import WIRE
+from coterie.federation import secure_sum
 from coterie.federation.checkpoint import load_checkpoint
+from coterie.federation.federation import Federation
+from coterie.federation.group_sum import GroupSum
 from coterie.federation.shared_secrets import SharedSecrets
 from coterie.messages import ClientId, Shares, wire
 
@@ -58,9 +62,10 @@ def federation(folder: Path, hidden: bool = False) -> PlayedGrid:
 def test_a_server_killed_in_each_step_comes_to_the_numbers_of_a_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each time when half of the sites have been asked; from the second round on there are two steps."""
+    """Each time when half of the sites have been asked; from the second round on there are three steps."""
     grid = federation(tmp_path)
-    moments = [(1, "Keys"), (1, "Shares"), (1, "MaskedTrain"), (1, "Unmask"), (2, "MaskedTrain"), (2, "Unmask")]
+    steps_of_rounds = {1: ("Keys", "Shares", "MaskedTrain", "Agree", "Unmask"), 2: ("MaskedTrain", "Agree", "Unmask")}
+    moments = [(round, step) for round, steps in steps_of_rounds.items() for step in steps]
     asked: list[tuple[int, tuple[str, ...]]] = []
 
     def before(message: Any) -> None:
@@ -77,6 +82,7 @@ def test_a_server_killed_in_each_step_comes_to_the_numbers_of_a_simulation(
     serve(grid, read_terms(tmp_path / "app"))
     assert {steps for round, steps in asked if round == 3 and "Evaluate" not in steps} == {
         ("MaskedTrain",),
+        ("Agree",),
         ("Unmask",),
     }
     deployed = coterie.Result.load(tmp_path / "run")
@@ -93,9 +99,9 @@ def test_a_server_killed_in_each_step_comes_to_the_numbers_of_a_simulation(
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("step", ["Keys", "Shares", "MaskedTrain", "Unmask"])
+@pytest.mark.parametrize("step", ["Keys", "Shares", "MaskedTrain", "Agree", "Unmask"])
 def test_a_site_that_is_gone_in_a_step_spoils_no_sum(tmp_path: Path, step: str) -> None:
-    """In round 1, and for good: the others go on, first in four exchanges, then in two."""
+    """In round 1, and for good: the others go on, first in five exchanges, then in three."""
     grid = federation(tmp_path)
     asked: list[tuple[int, tuple[str, ...]]] = []
 
@@ -133,6 +139,48 @@ def test_a_server_that_puts_in_keys_of_its_own_gets_no_shares(tmp_path: Path, mo
     assert events["withheld"]["count"] == SITES * SETTINGS["rounds"]
     assert all("not signed for this sum" in detail for detail in events["withheld"]["details"])
     assert "0 clients of a group have shared secrets" in events["too few"]["example"]
+
+
+@pytest.mark.integration
+def test_without_two_thirds_that_agree_nothing_is_unmasked(tmp_path: Path) -> None:
+    """Two of four sites are gone then: the others have too few signatures, and in later rounds they are too few."""
+    grid = federation(tmp_path)
+
+    def before(message: Any) -> None:
+        round, steps = steps_of(message)
+        if round == 1 and "Agree" in steps:
+            grid.nodes |= dict.fromkeys((SITES - 1, SITES), silent)
+
+    grid.before = before
+    serve(grid, read_terms(tmp_path / "app"))
+    events = {event["kind"]: event for event in coterie.Result.load(tmp_path / "run").events}
+    assert events["withheld"]["count"] == 2
+    assert all("signed by 2 clients, where 3 must have" in detail for detail in events["withheld"]["details"])
+    assert "0 of the 3 shares" in events["too few"]["example"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("skipped", [True, False])
+def test_a_server_without_the_agreement_of_sites_unmasks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skipped: bool
+) -> None:
+    """Whether it does not ask them, or puts other signatures in the place of theirs."""
+    honest = secure_sum.agree
+
+    def agree(fed: Federation, groups: Sequence[GroupSum]) -> None:
+        if not skipped:
+            honest(fed, groups)
+        for group in groups:
+            group.signatures = dict.fromkeys(group.survivors, "00" * 64)
+
+    monkeypatch.setattr(secure_sum, "agree", agree)
+    grid = federation(tmp_path)
+    serve(grid, read_terms(tmp_path / "app"))
+    events = {event["kind"]: event for event in coterie.Result.load(tmp_path / "run").events}
+    assert events["withheld"]["count"] == SITES * SETTINGS["rounds"]
+    why = "has not signed that these are the survivors" if skipped else "signed by 1 client, where 3 must have signed"
+    assert all(why in detail for detail in events["withheld"]["details"])
+    assert "0 of the 3 shares" in events["too few"]["example"]
 
 
 @pytest.mark.integration

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from coterie.messages import (
+    Agree,
+    AgreeReply,
     Anchor,
     Channels,
     ClassCounts,
@@ -152,10 +154,12 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Masking": maskings,
     "Keys": st.builds(Keys),
     "Shares": st.builds(Shares, numbers, names, names),
-    "Unmask": st.builds(Unmask, numbers, names),
+    "Agree": st.builds(Agree, numbers),
+    "Unmask": st.builds(Unmask, numbers, names, st.none() | names),
     "Keys advertised": st.builds(KeysReply, texts, texts),
     "Shares made": st.builds(SharesReply, names),
     "Masked": st.builds(MaskedReply, arrays, arrays),
+    "Agreed": st.builds(AgreeReply, texts),
     "Shares given": st.builds(UnmaskReply, names),
     "Evaluate": st.builds(
         Evaluate, texts | names, parts, floats, offsets, st.sampled_from([None, True]), st.none() | texts
@@ -225,9 +229,9 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Plan": plans,
     "ModelSpec": specs,
 }
-SECURE = ("Keys", "Shares", "MaskedTrain", "Unmask")
+SECURE = ("Keys", "Shares", "MaskedTrain", "Agree", "Unmask")
 VERBS = ("Train", "Evaluate", "Losses", "Signature", "ClassCounts", "Prune", "Moments", "InputMoments", *SECURE)
-SECURED = ("Keys advertised", "Shares made", "Masked", "Shares given")
+SECURED = ("Keys advertised", "Shares made", "Masked", "Agreed", "Shares given")
 ANSWERS = ("Trained", "Evaluated", "Compared", "Signed", "Counted", "Pruned", "Described", "Measured", *SECURED)
 verbs, answers = (st.one_of([KINDS[name] for name in names]) for names in (VERBS, ANSWERS))
 KINDS["Request"] = requests = st.builds(

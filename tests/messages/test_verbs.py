@@ -239,6 +239,7 @@ def test_names_on_the_wire_stay() -> None:
         "KeysReply": "Keys advertised",
         "SharesReply": "Shares made",
         "MaskedReply": "Masked",
+        "AgreeReply": "Agreed",
         "UnmaskReply": "Shares given",
     }
     assert {"Channels", "Plan", "Schedule", "Anchor", "Curriculum"} < set(wire.CLASSES)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from coterie.messages import (
+    Agree,
+    AgreeReply,
     Anchor,
     Channels,
     ClassCounts,
@@ -84,6 +86,7 @@ REQUEST = Request(
         Keys(),
         Shares((1, 2), ("aa",), ("bb",)),
         MaskedTrain(Plan(Schedule(0.1)), masking=Masking((1, 2), 3, "samples", 1.0, 1.0, 1.0)),
+        Agree((1,)),
         Unmask((1,), ("cc",)),
     ),
     {"model": WEIGHTS},
@@ -105,6 +108,7 @@ REPLY = Reply(
         KeysReply("aa", "bb"),
         SharesReply(("cc",)),
         MaskedReply(np.zeros(2, np.uint64), np.zeros(3, np.uint32)),
+        AgreeReply("ee"),
         UnmaskReply(("dd", "")),
     ),
 )

@@ -90,7 +90,7 @@ def test_every_pattern_of_drop_outs_of_more(n: int) -> None:
 
 
 @pytest.mark.integration
-@settings(max_examples=1, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.data())
 def test_random_drop_outs_of_many(data: st.DataObject) -> None:
     n = data.draw(st.integers(61, 100))

@@ -7,7 +7,6 @@ every round, whatever the input was. Broken protocols show that the test would n
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 pytest.importorskip("cryptography")
@@ -27,9 +26,9 @@ from coterie.secure import (
 from coterie.secure.shamir import combine
 from coterie.secure.words import mask
 
-SIZE = (0, 4096)
+SIZE = (4096, 4096)
+"""Numbers modulo 2⁶⁴, and modulo 2³²."""
 CLIENTS = range(5)
-Residue = npt.NDArray[np.uint32]
 Broken = Callable[[Participant, Words, Sequence[int]], Words]
 
 
@@ -60,36 +59,50 @@ class Round:
         total.add(remaining_masks(self.graph, self.keys, "0 1", self.survivors, revealed, SIZE), -1)
         return total
 
-    def residue(self, i: int) -> Residue:
+    def residue(self, i: int) -> Words:
         """What is left of an input without the own mask, which the server restores of each survivor."""
         revealed = {holder: self.given(holder, self.survivors)[i] for holder in self.survivors}
-        return self.y[i].narrow - mask(combine(dict(list(revealed.items())[:4])), *SIZE).narrow
+        return minus(self.y[i], mask(combine(dict(list(revealed.items())[:4])), *SIZE))
 
 
 def inputs(spread: int) -> list[Words]:
     """Small numbers of which all have the same sum, whatever the spread between clients is."""
     values = [1000 + spread * sign for sign in (1, -1, 2, -2, 0)]
-    return [Words(np.zeros(0, np.uint64), np.full(SIZE[1], value % 2**32, np.uint32)) for value in values]
+    return [constant(value) for value in values]
 
 
-def uniform(words: Residue) -> bool:
+def constant(value: int) -> Words:
+    return Words(np.full(SIZE[0], value % 2**64, np.uint64), np.full(SIZE[1], value % 2**32, np.uint32))
+
+
+def minus(a: Words, b: Words) -> Words:
+    return Words(a.wide - b.wide, a.narrow - b.narrow)
+
+
+def same(a: Words, b: Words) -> bool:
+    return a.wide.tolist() == b.wide.tolist() and a.narrow.tolist() == b.narrow.tolist()
+
+
+def uniform(words: Words) -> bool:
     """Chi-square of the upper four bits: beyond 60, with 15 degrees of freedom, in fewer than one of a million."""
-    counts = np.bincount(words >> 28, minlength=16)
-    expected = len(words) / 16
-    return float(np.square(counts - expected).sum() / expected) < 60
+    upper = (words.wide >> np.uint64(60)).astype(int), (words.narrow >> 28).astype(int)
+    expected = len(words.narrow) / 16
+    counts = np.stack([np.bincount(bits, minlength=16) for bits in upper])
+    return bool((np.square(counts - expected).sum(axis=1) / expected < 60).all())
 
 
 def leaks(first: Round, second: Round) -> bool:
     """Whether anything in two rounds tells of one client."""
-    left = [np.stack([round.residue(i) for i in round.survivors]) for round in (first, second)]
-    return not all(uniform(row) for row in (*left[0], *left[1], *(left[0] - left[1])))
+    left = [[round.residue(i) for i in round.survivors] for round in (first, second)]
+    return not all(map(uniform, (*left[0], *left[1], *map(minus, *left))))
 
 
 @pytest.mark.integration
 def test_nothing_is_left_of_an_input_but_the_sum() -> None:
     first, second = Round(inputs(0)), Round(inputs(300))
     assert not leaks(first, second)
-    assert first.sum().narrow.tolist() == second.sum().narrow.tolist() == [4000] * SIZE[1]
+    assert same(first.sum(), constant(4000))
+    assert same(second.sum(), constant(4000))
 
 
 def without_neighbours(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
@@ -101,8 +114,9 @@ def test_the_test_notices_masks_that_are_left_out_or_used_twice() -> None:
     sound = Round(inputs(300))
     assert leaks(sound, Round(inputs(300), without_neighbours))
     assert leaks(sound, Round(inputs(0), people=sound))
-    plain = {i: mask(sound.shared[i][0].seed, *SIZE).narrow for i in sound.survivors}
-    assert uniform(sound.y[0].narrow - plain[0])  # what the own mask adds to: without it a late input would be open
+    assert uniform(
+        minus(sound.y[0], mask(sound.shared[0][0].seed, *SIZE))
+    )  # what the own mask adds to: without it a late input would be open
 
 
 def without_one(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
@@ -111,28 +125,29 @@ def without_one(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
     return masked_input(me, x, [j for j in sharers if j != others.get(me.id)])
 
 
-def open_to_helpers(seen: Round, i: int, helpers: Sequence[int]) -> Residue:
+def open_to_helpers(seen: Round, i: int, helpers: Sequence[int]) -> Words:
     """What is left of an input if neighbours tell the server the masks that they have in common with a client."""
     me = seen.shared[i][0]
-    alone = masked_input(me, zeros(*SIZE), [i]).narrow
-    common = masked_input(me, zeros(*SIZE), [i, *helpers]).narrow - alone  # as the helpers would make them
-    return seen.residue(i) - common
+    alone = masked_input(me, zeros(*SIZE), [i])
+    common = minus(masked_input(me, zeros(*SIZE), [i, *helpers]), alone)  # as the helpers would make them
+    return minus(seen.residue(i), common)
 
 
 @pytest.mark.integration
 def test_one_neighbour_that_does_not_help_the_server_hides_an_input() -> None:
     """And the test notices that one mask is left out: then the input itself is there, though the sum is the same."""
     sound, broken = Round(inputs(300)), Round(inputs(300), without_one)
-    assert sound.sum().narrow.tolist() == broken.sum().narrow.tolist() == [4000] * SIZE[1]
+    assert same(sound.sum(), constant(4000))
+    assert same(broken.sum(), constant(4000))
     for i, other in ((0, 1), (1, 0)):
         helpers = [j for j in CLIENTS if j not in (i, other)]
         assert uniform(open_to_helpers(sound, i, helpers))
-        assert open_to_helpers(broken, i, helpers).tolist() == inputs(300)[i].narrow.tolist()
+        assert same(open_to_helpers(broken, i, helpers), inputs(300)[i])
 
 
 def without_own(me: Participant, x: Words, sharers: Sequence[int]) -> Words:
     masked = masked_input(me, x, sharers)
-    return Words(masked.wide, masked.narrow - mask(me.seed, *SIZE).narrow) if me.id == 0 else masked
+    return minus(masked, mask(me.seed, *SIZE)) if me.id == 0 else masked
 
 
 @pytest.mark.integration
@@ -143,10 +158,11 @@ def test_without_its_own_mask_an_input_would_be_open_to_who_says_that_it_came_la
         seen = Round(x, send)
         key = combine({i: seen.given(i, [1, 2, 3])[0] for i in CLIENTS[1:]})
         thief = Participant(0, "0 1", key, b"", bytes(32), b"", {j: seen.keys[j] for j in CLIENTS[1:]})
-        left = seen.y[0].narrow - masked_input(thief, zeros(*SIZE), CLIENTS).narrow + mask(bytes(32), *SIZE).narrow
-        assert (left.tolist() == x[0].narrow.tolist()) == shown
+        common = minus(masked_input(thief, zeros(*SIZE), CLIENTS), mask(bytes(32), *SIZE))
+        left = minus(seen.y[0], common)
+        assert same(left, x[0]) == shown
         assert uniform(left) != shown
-        assert (seen.sum().narrow.tolist() == [4000] * SIZE[1]) != shown
+        assert same(seen.sum(), constant(4000)) != shown
 
 
 @pytest.mark.integration
@@ -156,5 +172,5 @@ def test_both_shares_of_a_client_would_open_its_input() -> None:
     seen = Round(x)
     key = combine({i: seen.given(i, [1, 2, 3])[0] for i in others})  # holder i of five is at position i
     thief = Participant(0, "0 1", key, b"", bytes(32), b"", {j: seen.keys[j] for j in others})
-    masks = masked_input(thief, zeros(*SIZE), CLIENTS).narrow - mask(bytes(32), *SIZE).narrow
-    assert (seen.residue(0) - masks).tolist() == x[0].narrow.tolist()
+    masks = minus(masked_input(thief, zeros(*SIZE), CLIENTS), mask(bytes(32), *SIZE))
+    assert same(minus(seen.residue(0), masks), x[0])

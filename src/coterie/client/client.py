@@ -66,8 +66,8 @@ class Client:
             for verb in request.verbs:
                 made = HANDLERS[type(verb)](handler, verb)
                 answers.append((yield from made) if isinstance(made, Generator) else made)
-        except Diverged as event:
-            return Failure(self.id, request.round, "diverged", str(event))
+        except Diverged as event:  # when, and at which loss, depends on the samples
+            return Failure(self.id, request.round, "diverged", str(event) if session is None else "")
         except Withheld as reason:
             return Failure(self.id, request.round, "withheld", str(reason))
         if handler.new_state is not None:

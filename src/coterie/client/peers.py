@@ -14,7 +14,7 @@ from coterie.errors import CoterieError
 from coterie.files import make_folder, write_whole
 from coterie.messages import ClientId
 from coterie.secure import PublicKeys
-from coterie.secure.signatures import identity_of, is_signed, signed
+from coterie.secure.signatures import Agreement, agreement_text, identity_of, is_signed, keys_text, signed
 
 
 class SignedKeys(NamedTuple):
@@ -49,14 +49,26 @@ class Peers:
 
     def sign(self, context: str, client: ClientId, keys: PublicKeys) -> SignedKeys:
         """Sign the site's own keys for one sum."""
-        return SignedKeys(keys, self.identity, signed(self.secret, self.federation, context, client, keys))
+        return SignedKeys(keys, self.identity, signed(self.secret, keys_text(self.federation, context, client, keys)))
+
+    def sign_agreement(self, client: ClientId, agreement: Agreement) -> str:
+        """Sign what the site was told of a sum."""
+        return signed(self.secret, agreement_text(self.federation, client, agreement))
+
+    def count_signed(self, others: Mapping[ClientId, str], agreement: Agreement) -> int:
+        """Count the other clients by whose identities this is signed."""
+        known = self._known()
+        return sum(
+            is_signed(known.get(client, ""), signature, agreement_text(self.federation, client, agreement))
+            for client, signature in others.items()
+        )
 
     def error_in(self, context: str, others: Mapping[ClientId, SignedKeys]) -> str | None:
         """Say why keys are not believed to be those of other clients; what is believed is kept first."""
         known = self._known()
         names = {identity: client for client, identity in known.items()}
         for client, told in others.items():
-            if not is_signed(told.signer, told.signature, self.federation, context, client, told.keys):
+            if not is_signed(told.signer, told.signature, keys_text(self.federation, context, client, told.keys)):
                 return f"the keys of client {client} are not signed for this sum"
             if self.listed and told.signer not in self.listed:
                 return f"the keys of client {client} are signed by {told.signer}, which is not among peers of site.toml"

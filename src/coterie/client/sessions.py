@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,8 @@ from coterie.client.protection import Withheld
 from coterie.errors import CoterieError
 from coterie.files import Flush, make_folder, open_lock, remove, seal, take_lock, write_whole
 from coterie.messages import SECURE, ClientId, Keys, MaskedTrain, Reply, Request, Shares, Unmask, Verb, wire
-from coterie.secure import Participant, PublicKeys
+from coterie.secure import Participant, PublicKeys, threshold
+from coterie.secure.signatures import Agreement
 
 LARGEST = 2**33
 LOCK = "session.lock"
@@ -52,6 +53,10 @@ class SecureSession:
     """Who shared secrets (U2)."""
     minimum: int = 0
     """The smallest number of survivors."""
+    question: str = ""
+    """What was asked when it sent its input, as `question_of` names it."""
+    agreed: tuple[int, ...] = ()
+    """The survivors (U3) that it has signed."""
     answers: dict[str, tuple[str, Reply]] = field(default_factory=dict)
     """By step: the digest of the question, and what was answered."""
     ahead: SecureSession | None = None
@@ -65,6 +70,22 @@ class SecureSession:
         if self.me is None:
             raise Withheld(f"round {self.round} of a secure sum has no keys: it begins with Keys, and is summed once")
         return self.me
+
+    @property
+    def agreement(self) -> Agreement:
+        """What it has been told of the sum, and has agreed to."""
+        return Agreement(self.secrets.context, self.clients, self.question, self.agreed)
+
+    def check(self, survivors: Collection[int]) -> None:
+        """Refuse to help with a sum of these survivors."""
+        me, found = self.secrets, frozenset(survivors)
+        near = {me.id, *me.neighbours}
+        if not {me.id} <= found <= {*self.sharers}:
+            raise Withheld("the survivors of a secure sum are some who shared secrets, and this client is among them")
+        if len(found) < self.minimum:
+            raise Withheld(f"{len(found)} survivors of a secure sum, where {self.minimum} are the fewest")
+        if len(found & near) < threshold(len(near)):
+            raise Withheld("too few of this client's neighbours survived")
 
     def at(self, ahead: bool) -> SecureSession:
         """Return this session, or the one of the next round."""
@@ -96,6 +117,7 @@ class SecureSession:
 
     def _content(self) -> dict[str, Any]:
         content: dict[str, Any] = {"clients": self.clients, "sharers": self.sharers, "minimum": self.minimum}
+        content |= {"question": self.question, "agreed": self.agreed}
         content["answers"] = {step: [digest, reply] for step, (digest, reply) in self.answers.items()}
         if self.me is not None:
             me = self.me
@@ -128,7 +150,9 @@ class SecureSession:
         if not all(isinstance(reply, Reply) for _, reply in answers.values()):
             raise ValueError("an answer is not one")
         ahead = cls._of(round + 1, told["ahead"]) if "ahead" in told else None
-        return cls(round, me, tuple(told["clients"]), tuple(told["sharers"]), int(told["minimum"]), answers, ahead)
+        agreed = str(told.get("question", "")), tuple(told.get("agreed", ()))
+        known = tuple(told["clients"]), tuple(told["sharers"]), int(told["minimum"]), *agreed
+        return cls(round, me, *known, answers, ahead)
 
 
 def step_of(request: Request) -> str | None:

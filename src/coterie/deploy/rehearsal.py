@@ -13,7 +13,8 @@ from coterie.deploy.terms import SamplesSection, Terms
 from coterie.errors import CoterieError
 from coterie.federation.events import Events
 from coterie.federation.loop import rounds
-from coterie.messages import ClientId, Reply, Request, wire
+from coterie.messages import Agree, AgreeReply, ClientId, Reply, Request, Unmask, wire
+from coterie.messages.verbs.agree import SIGNATURE_BYTES
 from coterie.run.building import make_method, session
 from coterie.streams import stream
 from coterie.testing import RecordingEngine
@@ -66,13 +67,26 @@ def rehearse(
         drawn_tests=drawn_tests,
     )
     with session(config, data, MemoryStore(), RehearsalTrainer()) as run:
-        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, note))
+        run.fed.wrap_engine(lambda engine: RecordingEngine(engine, _with_agreement(note)))
         for _ in rounds(run.fed, run.algorithm, run.evaluator, every=1):
             run.evaluator.evaluate_by_label()  # at the end only in a real run, as the next,
             run.evaluator.fine_tune()  # but what they ask then may be as in any round
         for request in run.algorithm.seldom_asked(run.fed):
             run.fed.ask(dict.fromkeys(run.fed.trainable, request))
         return run.fed.events
+
+
+def _with_agreement(note: Callable[[Reply, Request], Reply]) -> Callable[[Reply, Request], Reply]:
+    """Note also what only clients with identities are asked, as sites are: to agree before they unmask a sum."""
+
+    def noted(reply: Reply, request: Request) -> Reply:
+        for verb in request.verbs:
+            if isinstance(verb, Unmask):
+                agreed = AgreeReply("00" * SIGNATURE_BYTES)
+                note(replace(reply, answers=(agreed,)), replace(request, verbs=(Agree(verb.survivors),)))
+        return note(reply, request)
+
+    return noted
 
 
 def _fixed_noise(terms: Terms) -> str | None:

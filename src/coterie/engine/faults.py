@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coterie.messages import (
+    Agree,
     Array,
     ClientId,
     EvaluateReply,
@@ -95,7 +96,7 @@ class SimulatedFaults:
         if not (self.liars or self.drop or self.straggle or self.hostile):
             return ""
         fates = ("drop", self.drop), ("straggle", self.straggle), ("hostile", self.hostile)
-        steps = any(isinstance(verb, Keys | Shares | Unmask) for verb in request.verbs)
+        steps = any(isinstance(verb, Keys | Shares | Agree | Unmask) for verb in request.verbs)
         if request.measures or (steps and not any(isinstance(verb, Train) for verb in request.verbs)):
             return ""
         luck = stream(seed, "faults", client, request.round).random(3)

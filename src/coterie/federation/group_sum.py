@@ -26,6 +26,7 @@ from coterie.messages import (
     SumLayout,
     Tally,
     Train,
+    Unmask,
     frozen,
     normaliser,
 )
@@ -94,6 +95,8 @@ class GroupSum:
     total: Words | None = None
     survivors: list[ClientId] = field(default_factory=list)
     """Whose masked inputs are in the total (U3)."""
+    signatures: dict[ClientId, str] = field(default_factory=dict)
+    """Of the survivors that agreed on who survived, where clients have identities."""
 
     @cached_property
     def template(self) -> Params:
@@ -121,6 +124,11 @@ class GroupSum:
     def layout(self) -> SumLayout:
         """The order of the numbers in the sum."""
         return self.masked.layout(self.request, self.template, frozen_part(self.request.spec, self.request.seed))
+
+    def last_question(self, received: Mapping[ClientId, str]) -> Unmask:
+        """Return what a client is asked for its shares by, given what its neighbours encrypted for it."""
+        signatures = tuple(self.signatures.get(j, "") for j in received) if self.secrets.signed else None
+        return Unmask(tuple(self.survivors), tuple(received.values()), signatures)
 
     def mean(self, total: Words, exact: bool = False) -> GroupMean:
         """Return what a sum without masks says; refuse one that can't be.

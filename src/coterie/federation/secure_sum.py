@@ -9,8 +9,9 @@ samples or all alike, are means of groups.
 Where clients keep their choices to themselves, all of them are one group, whose sum has a slot for each model. Then
 methods see the means of slots, in nobody's name.
 
-There are four exchanges. Where everybody takes part, and so will again, the last two have the first two of the next
-round with them: that round has two then, if exactly the same clients are in the group.
+There are four exchanges. Where everybody takes part, and so will again, steps 2 and 3 have the first two of the next
+round with them: that round has two then, if exactly the same clients are in the group. Clients with identities, as
+sites have, agree on who survived in one more.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from coterie.federation.group_sum import ChosenMean, GroupMean, GroupSum, Imposs
 from coterie.federation.secure_options import SecureOptions
 from coterie.federation.shared_secrets import SharedSecrets
 from coterie.messages import (
+    Agree,
+    AgreeReply,
     Answer,
     ClientId,
     Keys,
@@ -37,7 +40,6 @@ from coterie.messages import (
     SharesReply,
     Train,
     TrainReply,
-    Unmask,
     UnmaskReply,
     Verb,
     wire,
@@ -95,6 +97,7 @@ def _sums(
         group.masking = limits(clients, fed.samples, heaviest, group.sending.plan, how, group.slots)
     collect_masked_inputs(fed, ready)
     begun = _large(fed, ready, how.minimum, "have sent what they trained", lambda group: len(group.survivors))
+    agree(fed, [group for group in begun if group.secrets.signed])
     yield from unmask(fed, begun, read)
 
 
@@ -158,15 +161,25 @@ def collect_masked_inputs(fed: Federation, groups: Sequence[GroupSum]) -> None:
             _take_keys(fed, group.ahead, reply)
 
 
+def agree(fed: Federation, groups: Sequence[GroupSum]) -> None:
+    """Between steps 2 and 3, where clients have identities: let survivors sign who survived."""
+    requests: dict[ClientId, Request] = {}
+    for group in groups:
+        requests |= dict.fromkeys(group.survivors, fed.request(Agree(tuple(group.survivors))))
+    replies = fed.ask(requests) if requests else {}
+    for group in groups:
+        group.signatures = {c: replies[c].answer(AgreeReply).signature for c in group.survivors if c in replies}
+
+
 def unmask(
     fed: Federation, groups: Sequence[GroupSum], read: Callable[[GroupSum, Words], M]
 ) -> Iterator[tuple[GroupSum, M]]:
     """Step 3: ask survivors for shares, take the masks away, and yield what is read from each sum."""
     requests, received = {}, {}
     for group in groups:
-        for client in group.survivors:
+        for client in group.signatures if group.secrets.signed else group.survivors:
             received[client] = group.secrets.received(client)
-            verbs: list[Verb] = [Unmask(tuple(group.survivors), tuple(received[client].values()))]
+            verbs: list[Verb] = [group.last_question(received[client])]
             if group.ahead and client in group.ahead.keys:
                 verbs.append(group.ahead.question(client, ahead=True))
             requests[client] = fed.request(*verbs)

@@ -30,6 +30,11 @@ class SharedSecrets:
         """Whether nothing but who it was is known, since clients were killed with the server, as in simulations."""
         return not self.keys
 
+    @property
+    def signed(self) -> bool:
+        """Whether clients have identities, by which they sign what they are told."""
+        return any(keys.signature for keys in self.keys.values())
+
     @cached_property
     def graph(self) -> dict[ClientId, tuple[ClientId, ...]]:
         """Who is whose neighbour, once all keys are there."""

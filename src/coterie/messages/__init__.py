@@ -46,6 +46,7 @@ from coterie.messages.plan import (
 )
 from coterie.messages.standardisation import Standardisation
 from coterie.messages.verbs import SECURE, VERBS
+from coterie.messages.verbs.agree import Agree, AgreeReply
 from coterie.messages.verbs.class_counts import ClassCounts, ClassCountsReply
 from coterie.messages.verbs.evaluate import Evaluate, EvaluateReply
 from coterie.messages.verbs.input_moments import InputMoments, InputMomentsReply
@@ -60,12 +61,13 @@ from coterie.messages.verbs.train import Train, TrainReply
 from coterie.messages.verbs.unmask import Unmask, UnmaskReply
 
 __all__ = [
-    "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "SECURE", "VERBS", "Anchor", "Answer", "Array",
-    "Channels", "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate", "EvaluateReply", "Failure",
-    "Guarantee", "InputMoments", "InputMomentsReply", "Keys", "KeysReply", "L1Penalty", "LabelOffset", "Limits",
-    "Losses", "LossesReply", "MaskedReply", "MaskedTrain", "Masking", "MetaStep", "Mixture", "ModelSpec", "Moments",
-    "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune", "PruneReply", "Reply",
-    "Request", "RunningMean", "Schedule", "Shares", "SharesReply", "Signature", "SignatureReply", "Standardisation",
-    "SumLayout", "Tally", "Train", "TrainReply", "Unmask", "UnmaskReply", "UpdateNoise", "Verb", "Verdict", "Weighing",
-    "distance", "frozen", "is_error", "normaliser", "read_only", "unusable", "update", "usable", "weighted_mean",
+    "EVALUATION", "LABEL_EVALUATION", "LARGEST", "MEASUREMENTS", "SECURE", "VERBS", "Agree", "AgreeReply", "Anchor",
+    "Answer", "Array", "Channels", "ClassCounts", "ClassCountsReply", "ClientId", "Curriculum", "Evaluate",
+    "EvaluateReply", "Failure", "Guarantee", "InputMoments", "InputMomentsReply", "Keys", "KeysReply", "L1Penalty",
+    "LabelOffset", "Limits", "Losses", "LossesReply", "MaskedReply", "MaskedTrain", "Masking", "MetaStep", "Mixture",
+    "ModelSpec", "Moments", "MomentsReply", "Optimiser", "Params", "Plan", "PrivateSteps", "ProximalSteps", "Prune",
+    "PruneReply", "Reply", "Request", "RunningMean", "Schedule", "Shares", "SharesReply", "Signature",
+    "SignatureReply", "Standardisation", "SumLayout", "Tally", "Train", "TrainReply", "Unmask", "UnmaskReply",
+    "UpdateNoise", "Verb", "Verdict", "Weighing", "distance", "frozen", "is_error", "normaliser", "read_only",
+    "unusable", "update", "usable", "weighted_mean",
 ]  # fmt: skip

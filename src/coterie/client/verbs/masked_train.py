@@ -41,7 +41,8 @@ def answer(handler: RequestHandler, verb: MaskedTrain) -> Generator[Job, Outcome
     if masking.slots is not None:
         x = in_slot(x, masking.slots.index(str(handler.chosen)), len(masking.slots))
     session.sharers, session.minimum = masking.clients, masking.minimum
-    return MaskedReply(*masked_input(session.secrets, x, frozenset(masking.clients), wire.question_of(handler.request)))
+    session.question = wire.question_of(handler.request)
+    return MaskedReply(*masked_input(session.secrets, x, frozenset(masking.clients), session.question))
 
 
 def _error_in(handler: RequestHandler, masking: Masking) -> str | None:

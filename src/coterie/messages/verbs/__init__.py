@@ -13,6 +13,7 @@ A verb names models; a name is one of the request's own models, or one of these:
 """
 
 from coterie.messages.envelope import Verb
+from coterie.messages.verbs.agree import Agree
 from coterie.messages.verbs.class_counts import ClassCounts
 from coterie.messages.verbs.evaluate import Evaluate
 from coterie.messages.verbs.input_moments import InputMoments
@@ -26,7 +27,7 @@ from coterie.messages.verbs.signature import Signature
 from coterie.messages.verbs.train import Train
 from coterie.messages.verbs.unmask import Unmask
 
-SECURE: tuple[type[Verb], ...] = (Keys, Shares, MaskedTrain, Unmask)
+SECURE: tuple[type[Verb], ...] = (Keys, Shares, MaskedTrain, Agree, Unmask)
 """The steps of a secure sum, in order."""
 VERBS: tuple[type[Verb], ...] = (
     *(Train, Evaluate, Losses, Signature, ClassCounts, Prune, Moments, InputMoments),

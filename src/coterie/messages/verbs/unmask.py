@@ -1,10 +1,11 @@
-"""Unmask: step 3 of a secure sum (Unmasking)."""
+"""Unmask: the last step of a secure sum (Unmasking)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.messages.envelope import Answer, Request, Verb
 from coterie.messages.limits import Limits, error_in_hex
+from coterie.messages.params import SENT_IF_SET
 
 SHARE_BYTES = 33
 
@@ -31,6 +32,8 @@ class Unmask(Verb):
     """Whose masked input came (U3), in order."""
     messages: tuple[str, ...]
     """What the neighbours that have shared encrypted for this client, in order of neighbours."""
+    signatures: tuple[str, ...] | None = field(default=None, metadata=SENT_IF_SET)
+    """By which the same neighbours agreed, where clients have identities; empty where one did not."""
 
     def error_in(self, answer: UnmaskReply, request: Request, limits: Limits) -> str | None:
         """Check that there is a share for each message, and an own one."""
