@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import signal
@@ -196,7 +197,7 @@ def fill(page: Path, sections: dict[str, str]) -> None:
 
 
 def plot(found: list[dict[str, Any]], path: Path) -> None:
-    """Draw each cost over the number of clients, both on logarithmic scales."""
+    """Draw each cost over the number of clients, both on logarithmic scales of whole decades."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -214,6 +215,8 @@ def plot(found: list[dict[str, Any]], path: Path) -> None:
             of_method = [one for one in found if one["method"] == method and key in one]
             axis.plot([one["clients"] for one in of_method], [one[key] / unit for one in of_method], "o-", label=method)
         axis.set(xscale="log", yscale="log", xlabel="clients", title=label)
+        lowest, highest = (math.log10(limit) for limit in axis.get_ylim())
+        axis.set_ylim(10.0 ** math.floor(lowest), 10.0 ** math.ceil(highest))  # whole decades: noise is no growth
         axis.grid(True, which="major", alpha=0.3)
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=150)

@@ -18,7 +18,7 @@ CORE = {"messages", "similarity", "clustering", "models", "data", "native", "tra
 }
 ALLOWED: dict[str, set[str]] = {
     "messages": set(),
-    "similarity": set(),
+    "similarity": {"native"},
     "clustering": set(),
     "native": set(),
     "coreset": set(),

@@ -89,3 +89,21 @@ def test_rows_of_a_file_are_chosen_without_reading_them(tmp_path: Path) -> None:
     assert np.array_equal(twice == NUMBERS[5], np.ones((2, 5), bool))
     assert choose(NUMBERS, some).base is None
     assert np.array_equal(np.concatenate(list(blocks(mapped))), NUMBERS)
+
+
+class Made(LazyArray):
+    """Numbers that are made when they are looked up."""
+
+    nbytes = 0
+
+    def rows(self, positions: Any) -> Any:
+        return NUMBERS[positions]
+
+
+def test_rows_are_looked_up_as_in_an_array() -> None:
+    lazy, mask = Made(NUMBERS.shape, NUMBERS.dtype), np.arange(len(NUMBERS)) % 3 == 0
+    for index in (3, -1, np.int64(2), slice(5, 1, -2), slice(None), [4, -2, 4], [], mask, np.array([[0, 1], [2, -3]])):
+        assert np.array_equal(lazy[index], NUMBERS[index])
+    for outside in (len(NUMBERS), -len(NUMBERS) - 1, [0, len(NUMBERS)]):
+        with pytest.raises(IndexError, match="240 that there are"):
+            lazy[outside]

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import coterie.client.data as client_data
 from coterie.client import LocalData, MemoryStore
 from coterie.data import Dataset, FederatedData, Samples, divide
 from coterie.data.dividing import on_validation
 from coterie.engine.embedded import SimulatedClients
 from coterie.engine.flower.sharing import share
+from coterie.streams import stream
 from coterie.training.torch_trainer import TorchTrainer
 
 
@@ -75,3 +77,20 @@ def test_where_all_see_alike_everything_of_other_labels_is_lent() -> None:
     data = divide(numbered(True), "label-skew", {"rho": 0.4}, 6, 0)
     for local in seen_by(data, 1):
         assert len(local.tests_lacking(1000)) == 120
+
+
+def test_of_very_many_test_samples_the_same_some_are_lent_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = seen_by(divide(numbered(True), "label-skew", {"rho": 0.4}, 6, 0), 1)
+    all_of_them = [set(local.tests_lacking(1000).tolist()) for local in whole]
+    monkeypatch.setattr(client_data, "MOST_LENT", 50)
+    client_data._lent.cache_clear()
+    some = [set(local.tests_lacking(1000).tolist()) for local in whole]
+    client_data._lent.cache_clear()
+    assert len(set().union(*some)) <= 50
+    pool = set(lent_by_hand(200, 50))
+    assert some == [everything & pool for everything in all_of_them]
+
+
+def lent_by_hand(tests: int, most: int) -> list[int]:
+    """The samples that are lent where there are more, drawn by hand."""
+    return stream(0, "lent tests").choice(tests, most, replace=False).tolist()

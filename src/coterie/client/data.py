@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from coterie.messages import Array, Standardisation
 from coterie.streams import stream
 from coterie.training import CommonTest
 from coterie.training.job import Floats, Index
+
+MOST_LENT = 100_000
+"""Test samples of others that a simulation lends; of more, so many are drawn, so that a test takes no longer."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,11 @@ class LocalData:
         """
         if not self.others_tests or (self.test_views is not None and not len(self.test)):
             return self.test[:0]
-        lacking = self.counts[self.test_y] == 0
+        lent = _lent(len(self.test_y))
+        lacking = self.counts[self.test_y[lent]] == 0
         if self.test_views is not None:
-            lacking &= self.test_views == self.test_views[self.test[0]]
-        index = np.flatnonzero(lacking)
+            lacking &= self.test_views[lent] == self.test_views[self.test[0]]
+        index: Index = lent[lacking]
         return index if len(index) <= most else index[np.arange(most) * len(index) // most]
 
     def test_part(self, most: int | None, seed: int, client: int) -> Index:
@@ -73,3 +78,11 @@ class LocalData:
     def load(self, index: Index) -> tuple[Floats, Index]:
         """Return training samples, normalised, and their labels."""
         return self.normalise(self.x[index]), self.y[index]
+
+
+@lru_cache(maxsize=2)
+def _lent(tests: int) -> Index:
+    """Return which of so many test samples are lent: the same to every client."""
+    if tests <= MOST_LENT:
+        return np.arange(tests)
+    return np.sort(stream(0, "lent tests").choice(tests, MOST_LENT, replace=False))

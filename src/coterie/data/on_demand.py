@@ -35,8 +35,21 @@ class LazyArray(ABC):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Rows:
-        chosen = np.arange(len(self))[index]
+        if isinstance(index, slice):
+            return self.rows(np.arange(*index.indices(len(self))))
+        chosen = np.asarray(index)
+        if chosen.dtype.kind not in "iu":  # a mask, or a list without entries
+            chosen = np.arange(len(self))[index]
+        chosen = self._from_the_start(chosen)
         return self.rows(chosen) if chosen.ndim else cast(Rows, self.rows(chosen[None])[0])
+
+    def _from_the_start(self, chosen: Positions) -> Positions:
+        """Return positions that are there, counted from the first row; it takes no longer the more rows there are."""
+        if not chosen.size or 0 <= chosen.min() <= chosen.max() < len(self):
+            return chosen
+        if not -len(self) <= chosen.min() <= chosen.max() < len(self):
+            raise IndexError(f"rows {chosen.min()} to {chosen.max()}, of {len(self)} that there are")
+        return np.where(chosen < 0, chosen + len(self), chosen)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Rows:
         return self[:] if dtype is None else self[:].astype(dtype)

@@ -32,7 +32,7 @@ Integers = npt.NDArray[np.int64]
 
 LIBRARY = Path(__file__).with_name("_library.dll" if os.name == "nt" else "_library.so")
 """Where setup.py puts it."""
-INTERFACE = 7
+INTERFACE = 8
 """Of the library, by its own count."""
 LANES = (0, 4, 8, 16)
 OPTIMISERS = ("sgd", "adam", "adamw")
@@ -56,6 +56,7 @@ def library() -> ctypes.CDLL | None:
         convert.argtypes, convert.restype = [pointer, pointer, pointer], None
     lib.coterie_train.argtypes = [pointer, pointer, flag, pointer, number, pointer, pointer, pointer]
     lib.coterie_logits.argtypes = [pointer, pointer, flag, number, pointer, pointer]
+    lib.coterie_leading.argtypes, lib.coterie_leading.restype = [pointer, number, flag, flag, pointer, pointer], None
     for work in (lib.coterie_network, lib.coterie_train, lib.coterie_logits):
         work.restype, work.errcheck = flag, _raise_failure
     return lib

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from coterie.native.eigenvectors import leading_eigenvectors
 from coterie.similarity.angles import ZERO
 from coterie.similarity.eigenvalues import Entries, gram, largest_eigenvalues
 from coterie.similarity.signatures import NEGLIGIBLE
@@ -56,8 +57,7 @@ def angles_of_halves(products: Floats, images: Floats, orders: Index, p: int) ->
 def _mixtures(products: Floats, half: Index, p: int) -> tuple[Floats, Bools]:
     """Return V Λ^−½ of each half, (clients, splits, samples of a half, p), and whose halves all span p directions."""
     client = np.arange(len(products))[:, None, None, None]
-    values, mixtures = np.linalg.eigh(products[client, half[..., :, None], half[..., None, :]])
-    values, mixtures = values[..., : -p - 1 : -1], mixtures[..., : -p - 1 : -1]
+    values, mixtures = leading_eigenvectors(products[client, half[..., :, None], half[..., None, :]], p)
     kept = (values > NEGLIGIBLE * values[..., :1]) & (values > 0)
     return mixtures / np.sqrt(np.where(kept, values, 1.0))[..., None, :], np.asarray(kept.all(axis=(1, 2)))
 
