@@ -6,7 +6,10 @@ because the server died in it, starts from the state before it; what the lost at
 
 import os
 import re
+import threading
+from collections import deque
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -195,11 +198,16 @@ class DiskStore:
 
 
 class CachedStore:
-    """A store on disk whose states also stay in memory."""
+    """A store on disk whose states also stay in memory, so that clients go on while a thread writes the files.
+
+    Files are written one after another, as they were saved. Whoever asks for what is on the disk waits for them.
+    """
 
     def __init__(self, disk: StateFiles) -> None:
         self.disk, self._memory = disk, MemoryStore()
-        self.sessions = self._memory.sessions
+        self.folder, self.sessions = disk.folder, self._memory.sessions
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="states")
+        self._pending, self._lock = deque[Future[None]](), threading.Lock()
 
     @cached_property
     def _from_before(self) -> set[ClientId]:
@@ -212,9 +220,40 @@ class CachedStore:
         return state or (self.disk.load(client, before) if client in self._from_before else {})
 
     def save(self, client: ClientId, round: int, state: State) -> None:
-        """Keep the state of a round."""
-        self.disk.save(client, round, state)
+        """Keep the state of a round; if an earlier one can't be written, the error comes now."""
         self._memory.save(client, round, state)
+        with self._lock:
+            while self._pending and self._pending[0].done():
+                self._pending.popleft().result()
+            self._pending.append(self._writer.submit(self.disk.save, client, round, state))
+
+    def clients(self) -> set[ClientId]:
+        """Return who has a state."""
+        self.settle()
+        return self.disk.clients()
+
+    def stamps(self, clients: Iterable[ClientId], round: int) -> dict[ClientId, str]:
+        """Return the digests of the states that these clients have saved in a round."""
+        self.settle()
+        return self.disk.stamps(clients, round)
+
+    def go_on_from(self, states: Mapping[ClientId, Stamp]) -> None:
+        """Take these states for the latest, as a checkpoint names them; refuse if one is missing."""
+        self.disk.go_on_from(states)
+
+    def remove_later(self) -> None:
+        """Remove what an attempt left that goes on from the known states."""
+        self.disk.remove_later()
+
+    def settle(self) -> None:
+        """Wait until all that was saved is written."""
+        with self._lock:
+            while self._pending:
+                self._pending.popleft().result()
+
+    def close(self) -> None:
+        """Write what is left; errors are those of `settle`, which comes before anything counts on the files."""
+        self._writer.shutdown()
 
 
 def content_of(state: State) -> tuple[bytes, str]:

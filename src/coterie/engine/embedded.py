@@ -17,12 +17,16 @@ from coterie.data.parts import Positions, part_sizes
 from coterie.engine.faults import SimulatedFaults
 from coterie.errors import CoterieError
 from coterie.federation import Engine
-from coterie.messages import ClientId, Failure, Reply, Request, Signature, Train, read_only
+from coterie.messages import ClientId, Evaluate, Failure, Reply, Request, Signature, Train, read_only
 from coterie.training import CommonTest, Trainer
 from coterie.training.job import one_by_one
 
 AT_ONCE = 4096
 """Samples of clients that describe themselves at a time: what it takes to start a thread is little then."""
+TESTED_AT_ONCE = 16
+"""Clients whose models are only tested, at most: the more, the fewer hand-overs between threads."""
+TURNS = 4
+"""But each worker gets so many of these batches, so that none waits long for another."""
 
 
 class EmbeddedEngine(Engine):
@@ -60,7 +64,7 @@ class EmbeddedEngine(Engine):
         self._attendance = Attendance(declared, arrivals or {})
         tests = dict(enumerate(_sizes(of.test_parts for of in (data, *data.later))))
         self._tests = terms.told("evaluate", tests)
-        self._workers, self._ahead = ThreadPoolExecutor(workers, thread_name_prefix="client"), 2 * workers
+        self._workers, self._threads = ThreadPoolExecutor(workers, thread_name_prefix="client"), workers
 
     def __enter__(self) -> EmbeddedEngine:
         return self
@@ -84,7 +88,7 @@ class EmbeddedEngine(Engine):
         asked, running = iter(batches), list[Future[list[Reply | Failure]]]()
         try:
             while True:  # nobody works far ahead of the server, so that answers do not pile up here
-                room = self._ahead - len(running)
+                room = 2 * self._threads - len(running)
                 running += [self._workers.submit(self._answer, batch) for batch in islice(asked, room)]
                 if not running:
                     return
@@ -98,10 +102,14 @@ class EmbeddedEngine(Engine):
                 future.cancel()
 
     def _batches(self, requests: Mapping[ClientId, Request]) -> Iterable[Mapping[ClientId, Request]]:
-        """Divide requests into those answered at once: of clients that describe themselves, or can train so."""
+        """Divide requests into those answered at once: of clients that describe themselves, test, or can train so."""
         distinct = {id(request): request for request in requests.values()}
-        if all(isinstance(verb, Signature) for request in distinct.values() for verb in request.verbs):
+        verbs = [verb for request in distinct.values() for verb in request.verbs]
+        if all(isinstance(verb, Signature) for verb in verbs):
             return self._filled(requests)
+        if all(isinstance(verb, Evaluate) for verb in verbs):
+            turns = self._threads * TURNS
+            return _divided(requests, min(TESTED_AT_ONCE, -(-len(requests) // turns)))
         if self._batch_clients == 1:
             return [{client: request} for client, request in requests.items()]
         from coterie.training.torch_together import can_stack
@@ -148,6 +156,13 @@ class EmbeddedEngine(Engine):
             for (client, request), reply in zip(asked.items(), answers, strict=True)
         ]
         return [*(failure for failure in dropped.values() if failure is not None), *map(read_only, replies)]
+
+
+def _divided(requests: Mapping[ClientId, Request], size: int) -> Iterator[dict[ClientId, Request]]:
+    """Yield requests, so many at a time."""
+    rest = iter(requests.items())
+    while batch := dict(islice(rest, size)):
+        yield batch
 
 
 class Attendance:

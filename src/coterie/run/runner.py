@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,4 +330,5 @@ def _store(config: Config, data: FederatedData, folder: RunFolder | None) -> Ite
         packed = config.engine.name == "embedded" and data.clients > MOST_FOLDERS
         flushes = durable and alone
         disk: StateFiles = PackedStore(path, flushes) if packed else DiskStore(path, flushes)
-        yield disk if on_disk else CachedStore(disk), disk if folder else None
+        states = disk if on_disk else stack.enter_context(closing(CachedStore(disk)))
+        yield states, states if folder else None

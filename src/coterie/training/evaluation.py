@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -54,11 +55,15 @@ def guessing(spec: ModelSpec) -> float:
     return float(losses(np.zeros((1, spec.classes), np.float32), np.zeros(1, np.int64), spec.loss)[0])
 
 
+_name_of = cache(str)
+"""Names of types, which NumPy makes anew each time."""
+
+
 def digest(params: Params) -> str:
     """Return a short name of a model's exact content."""
     content = hashlib.blake2b(digest_size=16)
     for name, value in sorted(params.items()):
-        content.update(f"{name}\0{value.dtype}\0{value.shape}\0".encode())
+        content.update(f"{name}\0{_name_of(value.dtype)}\0{value.shape}\0".encode())
         content.update(np.ascontiguousarray(value).data)
     return content.hexdigest()
 
@@ -153,6 +158,8 @@ class _Known:
     done: npt.NDArray[np.bool_]
     scores: SampleScores
     outputs: Floats
+    complete: bool = False
+    """Whether all blocks are done."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -202,7 +209,7 @@ class CommonTest:
         by_sample = offset is None and metric is None
         known = self._of(self._name(params), 0 if by_sample else spec.classes)
         with known.lock:
-            for block in np.unique(part // self.BLOCK):
+            for block in () if known.complete else np.unique(part // self.BLOCK):
                 if not known.done[block]:
                     rows = slice(block * self.BLOCK, (block + 1) * self.BLOCK)
                     outputs = trainer.logits(spec, params, self.normalise(self.x[rows]))
@@ -212,6 +219,7 @@ class CommonTest:
                     else:
                         known.outputs[rows] = outputs
                     known.done[block] = True
+                    known.complete = bool(known.done.all())
         if by_sample:
             return SampleScores(known.scores.correct[part], known.scores.loss[part])
         return _scores(spec, known.outputs[part], self.y[part], offset, metric, fewest)
