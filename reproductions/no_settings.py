@@ -1,13 +1,14 @@
 """The tables of docs/no-settings.md from the runs that are kept here, and whether what the page claims holds in them.
 
-    python reproductions/no_settings.py [FOLDER]
+    python reproductions/no_settings.py
+    python reproductions/no_settings.py --folder runs/no-settings --methods fedavg,ditto     # all protocols of these
 
 Runs that are missing are empty cells; nothing is run. `coterie reproduce no-settings --catalogue
 examples/no_settings.toml --out FOLDER` makes them.
 """
 
+import argparse
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -78,12 +79,12 @@ def of_all_methods(runs: Runs) -> str:
     return table(["federation", *methods], rows)
 
 
-def of_kindred(runs: Runs) -> str:
-    """Write what kindred found and reaches, and what it costs beside FedAvg."""
+def of_one_method(runs: Runs, method: str) -> str:
+    """Write what a method found and reaches under all protocols, and what it costs beside FedAvg."""
     rows = []
     for federation, results in runs.items():
-        for one in results["kindred"][:1]:
-            groups = str(len(set(one["groups"]) - {None}))
+        for one in results[method][:1]:
+            groups = str(len(set(one["groups"]) - {None})) if one["groups"] else "–"
             ari = f" ({one['ari']:.2f})" if one["ari"] is not None else ""
             numbers = [spread(percent([one], protocol)) for protocol in ("C", "C_own", "C_lacking", "L", "plus")]
             rows.append([federation, groups + ari, *numbers, _bytes_beside(one, results["fedavg"])])
@@ -126,12 +127,16 @@ def _below(row: Mapping[str, Any], methods: Sequence[str], seeds: int, protocol:
 
 def main() -> None:
     """Print everything."""
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "no-settings"
-    one_seed, seeds = read("no-settings", place), read("no-settings-seeds", place)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=HERE / "no-settings")
+    parser.add_argument("--methods", default="kindred", help="of which all protocols are shown")
+    asked = parser.parse_args()
+    one_seed, seeds, last = (read(f"no-settings{part}", asked.folder) for part in ("", "-seeds", "-last"))
     for title, part in (
         ("Seed 0; of SOLO and Ditto L, else C", of_all_methods(one_seed)),
         ("Seeds 0, 1 and 2; of SOLO and Ditto L, else C", of_all_methods(seeds)),
-        ("kindred, seed 0", of_kindred(one_seed)),
+        ("Chosen last, seed 0; of SOLO and Ditto L, else C", of_all_methods(last)),
+        *((f"{method}, seed 0", of_one_method(one_seed | last, method)) for method in asked.methods.split(",")),
     ):
         print(f"{title}\n\n{part}\n")
     for name, runs, count in (("seed 0", one_seed, 1), ("three seeds", seeds, 3)):
