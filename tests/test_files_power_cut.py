@@ -12,6 +12,7 @@ import pytest
 import coterie
 from coterie import files
 from coterie.client import DiskStore, MemoryStore, PackedStore, State, packed_store
+from coterie.privacy import BudgetSpent, PrivacyLimit, Release, ReleaseLedger, gaussian_sigma
 from coterie.results.run_folder import RunFolder
 from coterie.run import runner
 from coterie.run.progress import Progress
@@ -102,6 +103,38 @@ def test_a_power_cut_costs_at_most_the_round(scenario: str, tmp_path: Path, monk
     events, whole = recorded(tmp_path / "recorded", monkeypatch, settings)
     cuts = sorted(Random(SEED).sample(range(len(events) + 1), 6))
     assert survives(events, whole, settings, tmp_path, [*cuts, len(events)]) > 6
+
+
+def test_after_a_power_cut_what_a_client_has_told_is_charged_and_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every moment of two answers that are its limit, and whatever the disk kept."""
+    half = Release("signature", gaussian_sigma(2.0, 1e-5) * 2**0.5)
+
+    def answer(place: Path, question: bytes) -> bytes:
+        ledger = ReleaseLedger(place / "ledger", PrivacyLimit(2.0, 1e-5))
+        return ledger.answer(question, half, lambda randomness: randomness.standard_normal(3).tobytes())
+
+    recording, sent = tmp_path / "recorded", list[tuple[int, bytes]]()
+    recording.mkdir()
+    disk = RecordingDisk(recording)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "DISK", disk)
+        for question in (b"1", b"2"):
+            told = answer(recording, question)
+            sent.append((len(disk.events), told))
+    luck, seen = Random(SEED), set[str]()
+    for cut in range(len(disk.events) + 1):
+        before = [told for end, told in sent if end <= cut]
+        for tree in folders_after(disk.events, cut, luck, drawn=2):
+            if (mark := f"{len(before)} {digest_of(tree)}") in seen:
+                continue
+            seen.add(mark)
+            materialise(tree, place := tmp_path / str(len(seen)))
+            assert [answer(place, question) for question in (b"1", b"2")][: len(before)] == before, cut
+            with pytest.raises(BudgetSpent):
+                answer(place, b"3")
+    assert len(seen) > 20
 
 
 @pytest.mark.slow

@@ -138,6 +138,20 @@ def test_models_that_are_private_for_clients_say_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_models_of_private_groups_tell_of_descriptions_and_trainings_together(tmp_path: Path) -> None:
+    wanted = {"dp_signature": "epsilon=8,delta=1e-5", "dp_sgd": "epsilon=4,delta=1e-5,shuffled=true"}
+    result = coterie.run(algorithm="pacfl", **SMALL, **wanted, out=tmp_path / "private")
+    rows = {row.target: row for row in only(tmp_path / "private", clients=4).findings if row.shown == "as sent"}
+    together = (result.privacy or [])[-1]["epsilon"]
+    assert together > 8
+    models, signatures = rows["received models"].claim, rows["signatures"].claim
+    assert models is not None
+    assert signatures is not None
+    assert (models.epsilon, models.unit) == (together, "sample")
+    assert signatures.epsilon == pytest.approx(8.0)
+
+
+@pytest.mark.integration
 def test_what_a_server_cannot_see_is_not_attacked(tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="needs the extra: pip install 'coterie[secure]'")
     coterie.run(algorithm="fedavg", **SMALL, secure=True, out=tmp_path / "secure")

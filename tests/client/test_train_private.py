@@ -21,6 +21,7 @@ from coterie.messages import (
     Schedule,
     Train,
     TrainReply,
+    UpdateNoise,
     Verb,
     wire,
 )
@@ -203,6 +204,24 @@ def test_a_start_that_the_samples_chose_is_refused() -> None:
     refused = ask(Losses(("model", "initial")), Train(PLAN, start=("best",)))
     assert isinstance(refused, Failure)
     assert "chosen by the samples" in refused.detail
+
+
+@pytest.mark.parametrize("steps", [0, 4])
+def test_with_a_limit_private_steps_begin_with_nothing_that_was_trained_otherwise(tmp_path: Path, steps: int) -> None:
+    """Of an update that is hidden the client keeps all: by no or few steps it would be told at their cost."""
+    terms, hidden = at_site(tmp_path, 9.0), Plan(Schedule(0.3), hidden=UpdateNoise(0.5, 9.0))
+    again = Train(replace(PLAN, steps=steps), start=("own",))
+    for first, allowed in ((Train(PLAN), True), (Train(hidden), False), (Train(hidden, send=False), False)):
+        store = MemoryStore()
+        trained(ask(Train(PLAN), terms=terms, store=store, round=1))
+        trained(ask(first, terms=terms, store=store, round=2))
+        answer = ask(again, terms=terms, store=store, round=3)
+        assert isinstance(answer, Reply if allowed else Failure)
+        assert allowed or "'own', which was not trained by private steps" in str(answer)
+    both = ask(Train(hidden, keep=False, send=False), replace(again, start=("trained",)), terms=terms, round=4)
+    assert "'trained', which was not" in str(both)
+    open_to_all = replace(terms, unprotected=frozenset({"train"}))
+    assert isinstance(ask(again, terms=open_to_all, store=store, round=5), Reply)
 
 
 @pytest.mark.parametrize("hides", [True, False])

@@ -1,6 +1,7 @@
 """Runs of Flower's simulation, to be started in a network namespace of their own.
 
 flower_driver.py --killed FOLDER METHOD      run it, kill -9 the process in the middle, see that nothing is left, resume
+flower_driver.py --killed-limited FOLDER METHOD  the same where clients have a privacy limit
 flower_driver.py --cluster FOLDER METHOD...  start a Ray cluster and run each method on it, into FOLDER/METHOD
 flower_driver.py --small FOLDER METHOD...    the same with the small federations of coterie.testing
 """
@@ -49,6 +50,11 @@ PRIVATE = SETTINGS | {
     "algorithm_options": {"redescribe": 1},
 }  # fmt: skip
 """Clients describe themselves, and refuse to do it again."""
+LIMITED = SETTINGS | {
+    "fraction": 1.0, "dp_sgd": "epsilon=8,delta=1e-5,shuffled=true", "privacy_limit": "epsilon=7",
+    "unprotected": ["evaluate"],
+}  # fmt: skip
+"""Clients train privately three times, and refuse the fourth."""
 
 
 def arrays(value: object, name: str = "") -> dict[str, np.ndarray]:
@@ -105,11 +111,11 @@ def of_ray() -> list[str]:
     return found
 
 
-def killed(folder: Path, method: str) -> None:
+def killed(folder: Path, method: str, die: str = "--die") -> None:
     elsewhere = Path(os.environ["RAY_TMPDIR"]) / "ray" / "ray_current_cluster"
     elsewhere.parent.mkdir()
     elsewhere.write_text(ADDRESS)  # as if 'ray start' had been called: nobody listens there, and nobody should ask
-    again = subprocess.run([sys.executable, __file__, "--die", str(folder), method], check=False)
+    again = subprocess.run([sys.executable, __file__, die, str(folder), method], check=False)
     assert again.returncode == -signal.SIGKILL, again.returncode
     end = time.monotonic() + PATIENCE
     while of_ray():
@@ -162,6 +168,10 @@ def main(mode: str, folder: Path, methods: list[str]) -> None:
         killed(folder, *methods)
     elif mode == "--die":
         run(folder, *methods, workers=1, progress=Killed())
+    elif mode == "--killed-limited":
+        killed(folder, *methods, die="--die-limited")
+    elif mode == "--die-limited":
+        run(folder, *methods, settings=LIMITED, workers=1, progress=Killed())
     else:
         on_a_cluster(folder, methods, small=mode == "--small")
 

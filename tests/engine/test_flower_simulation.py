@@ -1,5 +1,6 @@
 """Flower's simulation on Ray comes to the numbers of the embedded engine."""
 
+import json
 import os
 import socket
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from flower_driver import (
     GIVEN_NETWORK,
     KILLED_METHOD,
     LABELLED_METHOD,
+    LIMITED,
     PRIVATE,
     SETTINGS,
     arrays,
@@ -73,6 +75,21 @@ def test_clients_with_a_privacy_limit_tell_and_refuse_the_same(cluster_runs: Pat
     assert_same("pacfl", simulated, tmp_path, PRIVATE)
     events = coterie.Result.load(simulated).events
     assert any("beyond its limit" in detail for event in events for detail in event.get("details", ()))
+
+
+@pytest.mark.slow
+def test_clients_keep_account_across_a_kill(tmp_path: Path) -> None:
+    """Who had trained in the round that is asked again is charged once for it, and refuses the round after the last."""
+    if reason := no_ray():
+        pytest.skip(reason)
+    simulate("--killed-limited", str(tmp_path), "fedavg")
+    assert_same("fedavg", tmp_path / "fedavg", tmp_path / "embedded", LIMITED)
+    (event,) = coterie.Result.load(tmp_path / "fedavg").events
+    assert (event["kind"], event["count"], event["first_round"]) == ("withheld", 8, 4)
+    for book in [*tmp_path.glob("*/ledgers/*/releases.jsonl")]:
+        entries = [json.loads(line)["event"] for line in book.read_text().splitlines()]
+        assert entries.count("charge") == entries.count("keep") == 3
+    assert len([*tmp_path.glob("*/ledgers/*")]) == 16
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from coterie.messages import (
     Plan,
     Reply,
     Request,
+    Schedule,
     Signature,
     SignatureReply,
     Train,
@@ -138,3 +139,25 @@ def test_a_site_trains_by_private_steps_within_its_limit(tmp_path: Path, monkeyp
     assert weaker.kind == "refused"
     lines = "\n".join(check(tmp_path / "app", tmp_path / "site-0" / "site.toml"))
     assert f"noise {plan.private.noise}" in lines
+
+
+def test_what_is_withheld_tells_nothing_of_the_number_of_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of all samples is of this federation, one of fewer is not: a site with a limit does not say which."""
+    write_app(tmp_path / "app", 2, algorithm="pacfl:diversity=1", model={"name": "mclr"}, training={"rounds": 1})
+    with (tmp_path / "site-0" / "site.toml").open("a") as file:
+        file.write('limit = "epsilon=1.5,delta=1e-5"\n')
+    terms = read_terms(tmp_path / "app")
+    policy = policy_of(terms)
+    monkeypatch.setattr("coterie.deploy.deployment.policy_of", lambda terms: policy)
+    site = site_of(tmp_path)
+    assert site.introduce(FEDERATION, NONCE)["problem"] == ""
+    samples, answers = len(site.data().train), []
+    for size in (samples - 1, samples):
+        verb = Train(Plan(Schedule(1.0), steps=1, batch_size=size), keep=False, purpose="gradient")
+        asked = Request(1, 0, terms.spec, (verb,), {"model": initial(terms.spec, 0)})
+        answers.append(wire.decode(site.answer(0, FEDERATION, wire.encode(asked))))
+    assert answers[0] == answers[1]
+    assert isinstance(answers[0], Failure)
+    assert answers[0].kind == "withheld"

@@ -61,6 +61,12 @@ def test_rounds_of_which_nobody_knows_what_was_published_are_refused(tmp_path: P
         source.publish(round, {0: model(1.0)}, 1.0)
     with pytest.raises(CoterieError, match=r"says that round 2 is over.*put back the newest copy"):
         source.publish(1, {0: model(2.0)}, 1.0)  # an old checkpoint was put back
+    old = (tmp_path / "published.safetensors").read_bytes()
+    for round in (3, 4):
+        source.publish(round, {0: model(1.0)}, 1.0)
+    (tmp_path / "published.safetensors").write_bytes(old)  # beside the checkpoint of round 3
+    with pytest.raises(CoterieError, match="says that round 2 is the last"):
+        source.publish(4, {0: model(2.0)}, 1.0)
     (tmp_path / "published.safetensors").unlink()
     with pytest.raises(CoterieError, match="is missing"):
         source.publish(3, {0: model(2.0)}, 1.0)

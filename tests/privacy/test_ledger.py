@@ -1,6 +1,8 @@
 """The client's ledger: charges, limits, answers again, kills at every step, damage; across processes' lives."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -93,6 +95,20 @@ def test_a_kill_in_the_last_line_of_the_ledger(tmp_path: Path) -> None:
         assert samples.made == 0
         assert path.read_bytes() == whole
         assert reopened(tmp_path).spent().releases == 1
+
+
+def test_who_asks_at_the_same_moment_gets_the_same_answer_at_the_cost_of_one(tmp_path: Path) -> None:
+    """Flower starts a process for each message; each here has a ledger of its own on the same folder."""
+    samples, together = Samples(), Barrier(6)
+
+    def ask(number: int) -> bytes:
+        together.wait()
+        return reopened(tmp_path).answer(b"%d" % (number % 2), HALF, samples)
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = [*pool.map(ask, range(6))]
+    assert (len({*answers}), samples.made) == (2, 2)
+    assert reopened(tmp_path).spent().releases == 2
 
 
 def test_an_answer_that_is_no_longer_kept_is_refused(tmp_path: Path) -> None:

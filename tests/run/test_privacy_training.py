@@ -136,6 +136,17 @@ def test_nothing_by_client_depends_on_who_took_part(method: str) -> None:
     assert (all_came.groups is None) == (method == "fedavg")
 
 
+def test_nor_does_anything_by_newcomer() -> None:
+    """Who came in round 1 takes part in round 2 by a coin: models of their own are not told one by one."""
+    late = {**SMALL, "rounds": 2, "algorithm": "fedavg", "newcomers": 0.2, "join_at": 1}
+    came = coterie.run(**late).newcomers or {}
+    assert came["per_client"]["L"] == [None] * 8
+    assert None not in came["per_client"]["C"]
+    assert came["accuracy"]["L"] is not None
+    all_came = coterie.run(**{**late, "fraction": 1.0}).newcomers or {}
+    assert None not in all_came["per_client"]["L"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -147,6 +158,9 @@ def test_nothing_by_client_depends_on_who_took_part(method: str) -> None:
         ({"fraction": None}, "set fraction"),
         ({"oversample": 0.2}, "by coins: leave out oversample"),
         ({"min_replies": 2}, "min_replies or max_strikes"),
+        ({"curriculum": "score=E"}, "an expert that is trained on the samples of all"),
+        ({"secure": True, "liars": 3}, "leave out drop, straggle, hostile, liars and min_samples"),
+        ({"secure": True, "min_samples": 30}, "liars and min_samples"),
         ({"max_strikes": 2}, "min_replies or max_strikes"),
         ({"secure": True, "dp_training": "epsilon=1,delta=1e-5,clip=adaptive"}, "write a number for clip"),
         ({"secure": True, "dp_training": f"{WANTED},noise=local"}, "leave out secure"),

@@ -226,10 +226,13 @@ class Attacks:
         return [] if result is None else result.get("privacy") or []
 
     def _claim(self, of_signatures: bool) -> Claim | None:
-        """Return what the run claims of what clients tell to describe themselves, or else of models."""
+        """Return what the run claims of what clients tell to describe themselves, or else of models.
+
+        Of models it is the last claim: groups follow from descriptions, so that models tell of both together.
+        """
         choosing = isinstance(self.run.served(self.clients[0]), CandidateModels)
-        entries = (entry for entry in self._claims if (entry["what"] == DESCRIPTIONS) == of_signatures)
-        return next((Claim.of(entry, choosing) for entry in entries), None)
+        entries = [entry for entry in self._claims if (entry["what"] == DESCRIPTIONS) == of_signatures]
+        return Claim.of(entries[-1], choosing) if entries else None
 
     def _note_claims(self, findings: Sequence[Finding]) -> None:
         """Say what claims are conditional on, where their unit is another than that of attacks, and what is left."""

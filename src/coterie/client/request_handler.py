@@ -22,6 +22,8 @@ from coterie.training.job import Floats, Index, Trainer
 from coterie.training.label_offsets import label_offset
 
 LOG = logging.getLogger("coterie")
+PRIVATELY = "private"
+"""What stands beside a model of its own that a client has trained by private steps alone."""
 
 
 class RequestHandler:
@@ -62,6 +64,8 @@ class RequestHandler:
         """Replace parts of the state, from now on and for good."""
         if not any(verb.keeps_state() for verb in self.request.verbs):
             raise TypeError("a verb that changes what a client keeps says so in keeps_state()")
+        if "model" in changed and PRIVATELY in self.state:
+            changed = {PRIVATELY: {}, **changed}
         self.state = self.new_state = {**self.state, **changed}
 
     def model(self, name: str) -> Params:

@@ -83,10 +83,11 @@ class SecretNoise:
         A group that has come since is added.
         """
         last, kept, kept_clip = self._last()
-        if last > round or (last < 0 and round > 1):
+        if last not in (round, round - 1) and (last, round) != (-1, 1):
+            known = f"says that round {last} is " + ("over" if last > round else "the last")
             raise CoterieError(
                 f"models of round {round} can't be published: '{self._file}' "
-                + ("is missing" if last < 0 else f"says that round {last} is over")
+                + ("is missing" if last < 0 else known)
                 + ", and others would be one more release, which ε does not count: put back the newest copy of "
                 "the run folder"
             )

@@ -43,6 +43,12 @@ def check_private_training(config: Config) -> None:
     _check_kind_of_noise(config, wanted)
     if config.training.fraction is None:
         raise CoterieError("private training depends on how often clients take part: set fraction, for instance 0.1")
+    order = config.curriculum.of_samples
+    if order is not None and order.score == "E" and config.curriculum.expert is None:
+        raise CoterieError(
+            "private training has one client change one update, and an expert that is trained on the samples of all "
+            "changes them all: name one that is there already (expert), or another score"
+        )
     if config.engine.oversample or config.curriculum.clients is not None:
         raise CoterieError("private training draws clients by coins: leave out oversample and client curricula")
     if config.engine.min_replies > 1 or config.engine.max_strikes is not None:
@@ -60,8 +66,11 @@ def _check_kind_of_noise(config: Config, wanted: PrivateTrainingOptions) -> None
             "in 'ifca' clients choose groups, of which any may be too small for a secure sum, and one client more or "
             "less would change a model by the whole sum: leave out secure, or dp_training"
         )
-    if secure and (config.faults.drop or config.faults.straggle or config.faults.hostile):
-        raise CoterieError("private secure sums count on clients that answer: leave out drop, straggle and hostile")
+    faults, few = config.faults, config.privacy.min_samples
+    if secure and (faults.drop or faults.straggle or faults.hostile or faults.liars or few):
+        raise CoterieError(
+            "private secure sums count on clients that answer: leave out drop, straggle, hostile, liars and min_samples"
+        )
     if secure and wanted.quantile is not None:
         raise CoterieError(
             "with secure sums clients cut their updates to a length that is fixed beforehand: write a number for clip "

@@ -252,6 +252,8 @@ def _newcomers(fed: Federation, algorithm: Algorithm, evaluator: Evaluator, clie
     scores = _of_clients(evaluator, clients, joined)
     per_client = {protocol: [values[client] for client in joined] for protocol, values in scores.items()}
     measured = {protocol: _numbers(values) for protocol, values in per_client.items()}
+    if fed.settings.hides_who_came:
+        per_client["L"] = [None] * len(joined)  # which differs for who took part after joining
     asked = {protocol: len(values) for protocol, values in measured.items()}
     return {
         "clients": joined,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from coterie.client.protection import Withheld
-from coterie.client.request_handler import RequestHandler
+from coterie.client.request_handler import PRIVATELY, RequestHandler
 from coterie.messages import Array, Curriculum, Params, Plan, Train, TrainReply, frozen, usable, wire
 from coterie.messages.plan import total_steps
 from coterie.messages.verbs.train import ADAPTING
@@ -41,6 +41,8 @@ def answer(handler: RequestHandler, verb: Train) -> Generator[Job, Outcome | Div
     handler.made = {**others, "trained": outcome.params, **{f"epoch {epoch}": model for epoch, model in snapshots}}
     if verb.keep:
         changed: dict[str, Params] = {"model": outcome.params, **outcome.kept}
+        if verb.is_noised():
+            changed[PRIVATELY] = {"steps": np.array([outcome.steps])}
         if control is not None:
             own = handler.state.get("control", {})
             changed["control"] = {name: own.get(name, 0) + change for name, change in control.items()}
@@ -61,6 +63,7 @@ def _private_outcome(handler: RequestHandler, verb: Train) -> Generator[Job, Out
     Minimum numbers of samples do not apply: not to answer would tell of them. That a training diverged follows from
     noised numbers, and is kept like a result, as one without parameters.
     """
+    _check_start(handler, verb)
     plan = hiding_replacement(verb.plan) if handler.data.drawn_tests else verb.plan
     x, y = handler.data.load(handler.data.train)
     job = _job(handler, replace(verb, plan=plan), x, y)
@@ -80,6 +83,18 @@ def _private_outcome(handler: RequestHandler, verb: Train) -> Generator[Job, Out
     if not known.params:
         raise Diverged(known.steps, "a parameter", TOO_LARGE)
     return Outcome(dict(known.params), 0.0, known.steps)
+
+
+def _check_start(handler: RequestHandler, verb: Train) -> None:
+    """Refuse to begin with what was trained otherwise, where that is not to be told.
+
+    Of no steps it would be told as it is, and of few with a little noise.
+    """
+    if handler.terms.tells("train"):
+        return
+    needed, own = verb.models_needed(), "model" in handler.state and not handler.state.get(PRIVATELY)
+    if other := [name for name in needed if name in handler.made or (name == "own" and own)]:
+        raise Withheld(f"private steps begin with '{other[0]}', which was not trained by private steps")
 
 
 def _hidden_outcome(

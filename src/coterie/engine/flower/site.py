@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from coterie.client import Client, DiskStore, LocalData, Peers, Policy, PrivacyTerms, Protection
+from coterie.client.protection import Withheld
 from coterie.data import Dataset, Normaliser
 from coterie.data.dividing import held_out
 from coterie.engine.flower.app import FAILED, Introduction, answer_request, log_error
@@ -134,7 +135,7 @@ class DeployedSite:
                 log_error("a request is not answered", error, trace=False)
                 return FEW_CHANGED
             return (
-                policy.error_in(request, len(data.train))
+                policy.error_in(request, self._counted(request, data))
                 or error_in_models(request)
                 or record.error_in(client, request, hashlib.blake2b(blob, digest_size=16).hexdigest(), policy.requests)
             )
@@ -143,6 +144,18 @@ class DeployedSite:
         if isinstance(answer, Failure):
             record.note(answer, asked)
         return wire.encode(answer)
+
+    def _counted(self, request: Request, data: LocalData) -> int:
+        """Return by how many training samples a policy judges a request: by none that it will be told nothing of.
+
+        Else whether it is refused by the policy or withheld by the limit would tell of their number.
+        """
+        try:
+            for verb in request.verbs:
+                self.terms.check(verb)
+        except Withheld:
+            return 1
+        return len(data.train)
 
     def _check_samples(self, data: LocalData, policy: Policy) -> None:
         """Refuse to answer where a few samples came or went, which is told so; not where nothing is without noise."""
