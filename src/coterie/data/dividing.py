@@ -68,6 +68,7 @@ def divide(
     parts, test, test_parts = _with_test_parts(dataset, division, parts, seed)
     train, train_parts = side_by_side(dataset.train, parts)
     reserved = dataset.train[server]
+    usual = server if server_share is None else for_server(dataset.train.y, None, seed)
     data = FederatedData(
         name=dataset.name,
         classes=dataset.classes,
@@ -77,7 +78,7 @@ def divide(
         test_parts=test_parts,
         common_test=_shares_test_set(dataset, division),
         server=reserved,
-        normalise=dataset.normalisation or measured(dataset.train.x[for_server(dataset.train.y, None, seed)]),
+        normalise=dataset.normalisation or measured(dataset.train.x[usual]),
         true_groups=division.true_groups,
         notes=(*dataset.notes, *division.notes),
         class_names=dataset.class_names,
@@ -203,13 +204,15 @@ def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool
     as one class.
     """
     y = np.zeros(len(y), np.int64) if y.dtype.kind == "f" else y
-    shuffled = rng.permutation(len(y))
-    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
     sizes = np.bincount(y)
-    rank = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    spared = rank >= np.repeat(sizes // 2 if spare_half else sizes, sizes)
-    turn = np.lexsort((rng.random(len(y)), rank, spared))
-    return np.sort(by_class[turn[:count]])
+    shuffled = rng.permutation(len(y))
+    short = y.astype(np.uint16) if len(sizes) <= 2**16 else y  # of which NumPy sorts many much sooner
+    by_class = shuffled[np.argsort(short[shuffled], kind="stable")]
+    turn = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    turn[turn >= np.repeat(sizes // 2 if spare_half else sizes, sizes)] += len(y)  # those that are taken last
+    by_chance, count = rng.random(len(y)), min(count, len(y))
+    able = np.flatnonzero(turn <= np.partition(turn, count - 1)[count - 1]) if count else np.zeros(0, np.int64)
+    return np.sort(by_class[able[np.lexsort((by_chance[able], turn[able]))[:count]]])
 
 
 def checked(division: Partition, name: str, samples: int, clients: int) -> ClientParts:
