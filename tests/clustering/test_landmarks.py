@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from coterie.clustering import Auto, Count, Threshold, adjusted_rand_index, by_landmarks, noise_beside
-from coterie.clustering import landmarks
+from coterie.clustering import Auto, Count, Threshold, adjusted_rand_index, by_landmarks, landmarks, noise_beside
 from coterie.clustering import noise as noise_of_all
 from coterie.clustering.landmarks import chosen
 
