@@ -65,15 +65,12 @@ class Evaluation:
     """On how many clients each of these stands, where they are estimates."""
 
 
-@dataclass
 class Evaluator(Scores):
     """Tracks the clients' scores through a run."""
 
-    fed: Federation
-    algorithm: Algorithm
-
-    def __post_init__(self) -> None:
-        self._evaluated = EvaluatedClients(self.fed)
+    def __init__(self, fed: Federation, algorithm: Algorithm) -> None:
+        super().__init__()
+        self.fed, self.algorithm, self._evaluated = fed, algorithm, EvaluatedClients(fed)
 
     @property
     def evaluated(self) -> EvaluatedClients:
