@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from coterie.clustering import Auto, Count, Threshold, adjusted_rand_index, by_landmarks, noise_beside
+from coterie.clustering import Auto, Count, Threshold, adjusted_rand_index, by_landmarks, landmarks, noise_beside
 from coterie.clustering import noise as noise_of_all
 from coterie.clustering.landmarks import chosen
 
@@ -114,3 +114,24 @@ def test_duplicates_everywhere():
     found = by_landmarks(Auto(granularity=1.3), Plane(np.zeros((2000, 3))), rng(), most=100)
     assert found.grouping.n_groups == 1
     assert len(set(found.landmarks.tolist())) == len(found.landmarks)
+
+
+@pytest.mark.integration
+def test_where_everybody_is_alone_there_are_no_more_landmarks_than_can_be_compared(monkeypatch):
+    monkeypatch.setattr(landmarks, "MOST_LANDMARKS", 250)
+    at = 1000.0 * np.random.default_rng(0).normal(size=(1200, 8))
+    found = by_landmarks(Auto(granularity=1.3), Plane(at), rng(), most=100)
+    assert len(found.landmarks) <= 250
+    assert (found.labels >= 0).all()
+    assert "more groups than so many landmarks can tell apart" in found.grouping.reason
+
+
+def test_how_many_pairs_are_compared_at_a_time_does_not_grow_with_the_groups(monkeypatch):
+    monkeypatch.setattr(landmarks, "PAIRS", 4000)
+    at, truth = blobs([8] * 60, far=30.0)
+    crowd, largest = Plane(at, noisy=False), []
+    apart = crowd.apart
+    crowd.apart = lambda a, b=None: largest.append(len(a) * len(a if b is None else b)) or apart(a, b)
+    found = by_landmarks(Threshold(threshold=20.0), crowd, rng(), most=60)
+    assert adjusted_rand_index(found.labels, truth) == 1.0
+    assert max(largest) <= 4000

@@ -73,6 +73,23 @@ def test_no_client_counts_for_more_than_a_multiple_of_the_median() -> None:
     assert [m.weight for m in aggregator.contributions(trained, START, equal=True)] == [1] * 4
 
 
+def test_the_median_of_all_clients_is_looked_for_once_and_again_when_somebody_comes() -> None:
+    class Counts(dict[int, int]):
+        looked = 0
+
+        def values(self):  # type: ignore[no-untyped-def]
+            self.looked += 1
+            return super().values()
+
+    declared = [Counts({0: 10, 1: 20, 2: 30})]
+    aggregator = Noted(max_weight=2.0)
+    aggregator.declared = lambda: declared[-1]
+    assert [aggregator.heaviest() for _ in range(5)] == [40.0] * 5
+    assert declared[0].looked == 1
+    declared.append(Counts({**declared[0], 3: 40, 4: 50}))
+    assert aggregator.heaviest() == 60.0
+
+
 @pytest.mark.parametrize(("n", "out"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (8, 2), (20, 5)])
 def test_medians_and_trimmed_means_against_sorting(n: int, out: int) -> None:
     stack = RNG.normal(size=(n, 3, 2)).astype(np.float32)

@@ -68,6 +68,12 @@ def test_summaries_are_those_of_the_columns() -> None:
     assert content["groups"]["groups"] == 5
 
 
+def test_of_errors_the_worst_tenth_are_the_highest() -> None:
+    content, _ = split({**fields(), "metric": "mae", "per_client": {"L": [float(n) for n in range(N)]}})
+    assert content["per_client"]["L"]["worst_tenth"] == {"clients": 201, "mean": 1900.0}
+    assert content["traffic"]["by_client"]["up"]["worst_tenth"]["mean"] == 100.0  # bytes are no errors
+
+
 def test_few_clients_stay_in_the_result() -> None:
     few = {**fields(), "per_client": {"L": [0.5] * 2000}, "groups": [0] * 2000}
     content, arrays = split(few)

@@ -36,6 +36,10 @@ BLOCK = 4096
 """Clients that join at a time."""
 BATCH = 64
 """Landmarks chosen at a time."""
+MOST_LANDMARKS = 10_000
+"""Of all passes, where groups are told from chance: all of them are compared in the end, which takes 2 GB."""
+PAIRS = 2**25
+"""Of clients and founders that are compared at a time, at most: what that takes does not grow with the founders."""
 
 
 class Crowd(Protocol):
@@ -72,7 +76,11 @@ def by_landmarks(rule: Rule, crowd: Crowd, rng: np.random.Generator, most: int |
     passes = _Passes(replace(rule, clients=n), crowd, np.full(n, -1), np.zeros(n))
     while len(left := np.flatnonzero(passes.labels < 0)):
         points = crowd.points if len(left) == n else crowd.points[left]
-        if passes.add(left[chosen(points, most, rng)]) and passes.first is not None:
+        if (
+            passes.room(min(most, len(left)))
+            and passes.add(left[chosen(points, most, rng)])
+            and passes.first is not None
+        ):
             passes.join(rule.reach(passes.first))
         else:
             passes.strays = len(left)
@@ -149,11 +157,18 @@ class _Passes:
     strays: int = 0
     edges: int = 0
     """Groups of later passes that were edges of others."""
+    full: bool = False
+    """Whether there are too many landmarks for a further pass."""
 
     @property
     def fewest(self) -> int:
         """How many landmarks found a group at least: some where groups are told from chance, of many clients."""
         return min(FEWEST, len(self.labels) // 500) if "noise" in self.rule.needs else 1
+
+    def room(self, more: int) -> bool:
+        """Say whether there may be so many landmarks more: in the first pass, and for a cut that the user has given."""
+        self.full = self.fewest > 1 and self.passes > 0 and len(self.landmarks) + more > MOST_LANDMARKS
+        return not self.full
 
     def add(self, clients: Ints) -> bool:
         """Let landmarks form groups, the first by the rule, later ones by the same cut; say whether there are more."""
@@ -204,7 +219,8 @@ class _Passes:
         within = means.diagonal() * sizes / np.maximum(sizes - 1, 1)  # a client is at 0 from itself
         nearest = np.full(groups, np.inf)
         if self.count:
-            nearest = (np.eye(groups)[founded].T @ self.to_groups(clients) / sizes[:, None]).min(axis=1)
+            to_groups = self.to_groups(clients, np.flatnonzero(self.weights > 0))
+            nearest = (np.eye(groups)[founded].T @ to_groups / sizes[:, None]).min(axis=1)
         kept, reach = np.zeros(groups, bool), self.rule.reach(self.first)
         for group in np.argsort(-sizes, kind="stable"):
             beyond = min(nearest[group], means[group, kept].min(initial=np.inf))
@@ -215,14 +231,16 @@ class _Passes:
     def join(self, reach: float) -> None:
         """Let those who wait join the nearest group within reach."""
         waiting = np.flatnonzero(self.labels < 0)
-        for block in (waiting[i : i + BLOCK] for i in range(0, len(waiting), BLOCK)):
-            far = self.to_groups(block)
-            self.labels[block] = np.where(far.min(axis=1) <= reach, far.argmin(axis=1), -1)
-
-    def to_groups(self, clients: Ints) -> Floats:
-        """Return how far clients are from each group, (clients, groups)."""
-        assert self.first is not None
         founders = np.flatnonzero(self.weights > 0)
+        at_once = max(1, min(BLOCK, PAIRS // max(len(founders), 1)))
+        for block in (waiting[i : i + at_once] for i in range(0, len(waiting), at_once)):
+            far = self.to_groups(block, founders)
+            beyond = far.min(axis=1) > reach
+            self.labels[block] = np.where(beyond, -1, far.argmin(axis=1))
+
+    def to_groups(self, clients: Ints, founders: Ints) -> Floats:
+        """Return how far clients are from each group, by the founders of all, (clients, groups)."""
+        assert self.first is not None
         apart = self.crowd.apart(clients, founders)
         noise = self.crowd.noise(clients, founders, apart)
         apart = self.rule.scaled(apart, noise, None if self.noise is None else self.noise[founders])
@@ -295,7 +313,9 @@ class _Passes:
         told = f"{many:,} of {n:,} clients were landmarks, in {passes}; the others joined the nearest group."
         if self.edges:
             told += f" {self.edges:,} groups of later passes were edges of others, and joined them."
-        if self.strays:
+        if self.strays and self.full:
+            told += f" {self.strays:,} beyond the cut joined it too: more groups than so many landmarks can tell apart."
+        elif self.strays:
             told += f" {self.strays:,} beyond the cut joined it too: they made no group that stands out from chance."
         return told
 

@@ -12,6 +12,7 @@ from coterie.data.numbers import check_partition, scaled
 from coterie.data.parts import ClientParts, LabelParts, part_sizes, ranges
 from coterie.data.registries import PARTITIONS, Partition
 from coterie.errors import CoterieError
+from coterie.many_streams import permutations
 from coterie.streams import stream
 
 _SERVER_SAMPLES = 2500
@@ -19,6 +20,8 @@ _SERVER_FRACTION = 0.05
 TEST_FRACTION = 0.2
 """Of a client's samples, where there are none to test on."""
 
+FEW, MANY, AT_ONCE = 64, 1024, 16_384
+"""Samples up to which clients are shuffled together, if there are so many of one size; and how many at a time."""
 FEWEST_SAMPLES = 30
 """Training samples of a client, on average, that data are divided into unless the user names a number of clients."""
 
@@ -68,6 +71,7 @@ def divide(
     parts, test, test_parts = _with_test_parts(dataset, division, parts, seed)
     train, train_parts = side_by_side(dataset.train, parts)
     reserved = dataset.train[server]
+    usual = server if server_share is None else for_server(dataset.train.y, None, seed)
     data = FederatedData(
         name=dataset.name,
         classes=dataset.classes,
@@ -77,7 +81,7 @@ def divide(
         test_parts=test_parts,
         common_test=_shares_test_set(dataset, division),
         server=reserved,
-        normalise=dataset.normalisation or measured(dataset.train.x[for_server(dataset.train.y, None, seed)]),
+        normalise=dataset.normalisation or measured(dataset.train.x[usual]),
         true_groups=division.true_groups,
         notes=(*dataset.notes, *division.notes),
         class_names=dataset.class_names,
@@ -203,13 +207,15 @@ def balanced(y: Index, count: int, rng: np.random.Generator, *, spare_half: bool
     as one class.
     """
     y = np.zeros(len(y), np.int64) if y.dtype.kind == "f" else y
-    shuffled = rng.permutation(len(y))
-    by_class = shuffled[np.argsort(y[shuffled], kind="stable")]
     sizes = np.bincount(y)
-    rank = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    spared = rank >= np.repeat(sizes // 2 if spare_half else sizes, sizes)
-    turn = np.lexsort((rng.random(len(y)), rank, spared))
-    return np.sort(by_class[turn[:count]])
+    shuffled = rng.permutation(len(y))
+    short = y.astype(np.uint16) if len(sizes) <= 2**16 else y  # of which NumPy sorts many much sooner
+    by_class = shuffled[np.argsort(short[shuffled], kind="stable")]
+    turn = np.arange(len(y)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    turn[turn >= np.repeat(sizes // 2 if spare_half else sizes, sizes)] += len(y)  # those that are taken last
+    by_chance, count = rng.random(len(y)), min(count, len(y))
+    able = np.flatnonzero(turn <= np.partition(turn, count - 1)[count - 1]) if count else np.zeros(0, np.int64)
+    return np.sort(by_class[able[np.lexsort((by_chance[able], turn[able]))[:count]]])
 
 
 def checked(division: Partition, name: str, samples: int, clients: int) -> ClientParts:
@@ -253,12 +259,22 @@ def held_count(samples: int, share: float) -> int:
 
 def all_held_out(parts: Sequence[Index], share: float, seed: int, purpose: str) -> tuple[ClientParts, ClientParts]:
     """Hold out a part of each client's samples; return what all keep, and what is held out."""
-    kept, held = [], []
-    for client, part in enumerate(parts):
-        training, testing = held_out(part, share, stream(seed, purpose, client))
-        kept.append(training)
-        held.append(testing)
-    return ClientParts.of(kept), ClientParts.of(held)
+    parts = ClientParts.of(parts)
+    sizes, whose = np.unique(parts.sizes, return_inverse=True)
+    counts = np.array([held_count(size, share) for size in sizes.tolist()], np.int64)
+    kept, held = ClientParts.empty((sizes - counts)[whose]), ClientParts.empty(counts[whose])
+    for which, (size, count) in enumerate(zip(sizes.tolist(), counts.tolist(), strict=True)):
+        members = np.flatnonzero(whose == which)
+        if size > FEW or len(members) < MANY:
+            for client in members.tolist():
+                kept[client][:], held[client][:] = held_out(parts[client], share, stream(seed, purpose, client))
+            continue
+        for some in (members[i : i + AT_ONCE] for i in range(0, len(members), AT_ONCE)):
+            places = parts.offsets[some, None] + permutations(seed, purpose, some, size)
+            shuffled = places if parts.positions is None else parts.positions[places]
+            for made, taken in ((held, shuffled[:, :count]), (kept, shuffled[:, count:])):
+                made.together[made.offsets[some, None] + np.arange(taken.shape[1])] = np.sort(taken, axis=1)
+    return kept, held
 
 
 def side_by_side(samples: Samples, parts: Sequence[Index]) -> tuple[Samples, ClientParts]:

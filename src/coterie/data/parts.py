@@ -33,6 +33,12 @@ class ClientParts(Sequence[Positions]):
             return parts
         return cls(_ends(parts), np.concatenate([*parts, np.zeros(0, np.int64)]))
 
+    @classmethod
+    def empty(cls, sizes: Positions) -> "ClientParts":
+        """Return parts of these sizes, to be filled in."""
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        return cls(offsets, np.empty(offsets[-1], np.int64))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

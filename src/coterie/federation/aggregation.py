@@ -108,6 +108,7 @@ class Aggregator(Resumable):
 
     def __post_init__(self) -> None:
         self.optimiser = ServerOptimiser(self.step, self.now)
+        self._median: tuple[Mapping[ClientId, int], float] | None = None
 
     def contributions(
         self, trained: Mapping[ClientId, TrainReply], start: Params | Callable[[ClientId], Params], equal: bool = False
@@ -130,8 +131,13 @@ class Aggregator(Resumable):
 
     def heaviest(self) -> float:
         """Return how much a client counts at most."""
-        declared = [count for count in self.declared().values() if count > 0] if self._most is not None else []
-        return self._most * float(np.median(declared)) if self._most is not None and declared else math.inf
+        if self._most is None:
+            return math.inf
+        declared = self.declared()
+        if self._median is None or self._median[0] is not declared:  # they are the same as long as nobody comes or goes
+            counts = [count for count in declared.values() if count > 0]
+            self._median = declared, float(np.median(counts)) if counts else math.inf
+        return self._most * self._median[1]
 
     def note_weight(self, client: ClientId, samples: int, limit: float) -> None:
         """Note that a client counts for less than its samples, where it was the user who limited that."""

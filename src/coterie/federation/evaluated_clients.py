@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coterie.federation.federation import Federation
+from coterie.federation.scores import Score
 from coterie.messages import ClientId
 from coterie.streams import stream
-
-Score = tuple[float, int]
-"""Correct answers and samples; of another metric what it says, times the samples. No samples: it is not known."""
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ All clients are asked, or of many a sample (`evaluated_clients`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from coterie.errors import CoterieError
 from coterie.federation.algorithm import Algorithm
-from coterie.federation.evaluated_clients import Basis, EvaluatedClients, Score, known_values, value_of
+from coterie.federation.evaluated_clients import Basis, EvaluatedClients, known_values, value_of
 from coterie.federation.federation import Federation
+from coterie.federation.scores import Score, Scores
 from coterie.federation.served_model import (
     CandidateModels,
     ServedModel,
@@ -24,7 +25,6 @@ from coterie.federation.served_model import (
     error_in_served_model,
     parts,
 )
-from coterie.federation.state import Resumable, saved
 from coterie.federation.training import OUTLIER
 from coterie.messages import (
     EVALUATION,
@@ -65,45 +65,21 @@ class Evaluation:
     """On how many clients each of these stands, where they are estimates."""
 
 
-@dataclass
-class Evaluator(Resumable):
+class Evaluator(Scores):
     """Tracks the clients' scores through a run."""
 
-    fed: Federation
-    algorithm: Algorithm
-    own: dict[ClientId, Score] = saved(default_factory=dict)
-    received: dict[ClientId, Score] = saved(default_factory=dict)
-    seen: dict[ClientId, str] = saved(default_factory=dict)
-    """Digest of the model that the score in `received` belongs to."""
-    own_unadapted: dict[ClientId, Score] = saved(default_factory=dict)
-    received_unadapted: dict[ClientId, Score] = saved(default_factory=dict)
-    tuned: dict[ClientId, Score] = saved(default_factory=dict)
-    """Under protocol +."""
-    best: dict[ClientId, float] = saved(default_factory=dict)
-    """The best accuracy that each client's own model has had."""
-    by_own_frequencies: dict[ClientId, float] = saved(default_factory=dict)
-    """The accuracy of what each receives at the end, with its labels as often as it has them."""
-    on_lacking: dict[ClientId, float] = saved(default_factory=dict)
-    """The same on labels that it lacks."""
-    seen_by_label: dict[ClientId, str] = saved(default_factory=dict)
-    """Digest of the model that these belong to."""
-    losses: dict[ClientId, float] = saved(default_factory=dict)
-    """Of what each has trained last, for itself or under protocol +."""
-
-    def __post_init__(self) -> None:
-        self._evaluated = EvaluatedClients(self.fed)
+    def __init__(self, fed: Federation, algorithm: Algorithm) -> None:
+        super().__init__()
+        self.fed, self.algorithm, self._evaluated = fed, algorithm, EvaluatedClients(fed)
 
     @property
     def evaluated(self) -> EvaluatedClients:
         """Who is evaluated."""
         return self._evaluated
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Restore the scores; a run that began under an earlier version has no losses, or accuracies by label, yet."""
-        super().load({"by_own_frequencies": {}, "on_lacking": {}, "seen_by_label": {}, "losses": {}, **state})
-
     def evaluate(self, newcomers: Sequence[ClientId] | None = None) -> Evaluation:
         """Bring all scores up to date, or those of clients that came after training."""
+        self.changing()
         clients = self.evaluated.among(newcomers) if newcomers else self.evaluated.now()
         models = {client: self.algorithm.model_for(client) for client in clients}
         self._check(models)
@@ -194,6 +170,7 @@ class Evaluator(Resumable):
 
     def evaluate_by_label(self) -> None:
         """Ask for what C is by the labels that clients have and lack, with requests that are counted apart."""
+        self.changing()
         clients = self.evaluated.now()
         models = {client: self.algorithm.model_for(client) for client in clients}
         shares, adaptation = self.algorithm.own_shares(clients), self.algorithm.adaptation(self.fed)
@@ -267,6 +244,7 @@ class Evaluator(Resumable):
 
     def fine_tune(self) -> float | None:
         """Protocol +: each client trains the server's final model once more, and is scored with the result."""
+        self.changing()
         requests = {}
         for client in self.evaluated.fine_tuning():
             served = self.algorithm.model_for(client)
@@ -283,6 +261,7 @@ class Evaluator(Resumable):
 
     def forget(self) -> None:
         """Measure everything again next time."""
+        self.changing()
         for scores in (self.own, self.received, self.own_unadapted, self.received_unadapted, self.seen, self.best):
             scores.clear()
 

@@ -76,7 +76,8 @@ class PoissonSampler(ClientSampler):
     def cohorts(self, fed: Federation, algorithm: Algorithm) -> Iterator[list[ClientId]]:
         """Yield the cohort."""
         coins = fed.settings.noise_source.draw("coin", fed.round).random(len(fed.trainable))
-        yield [client for client, coin in zip(fed.trainable, coins, strict=True) if coin < fed.fraction]
+        pool = fed.trainable
+        yield [pool[i] for i in np.flatnonzero(coins < fed.fraction).tolist()]
 
 
 class UniformSampler(ClientSampler):

@@ -47,7 +47,7 @@ def spread_table(runs: Sequence[StoredRun]) -> list[Table]:
             numbers = run.per_client(protocol)
             measured = np.array([number for number in numbers if number is not None], np.float64)
             if len(numbers) > FEW and len(measured):
-                found = spread_of(measured)
+                found = spread_of(measured, run.scale.sign < 0)
                 of = (len(measured), len(numbers), found["mean"], found["sd"])
                 rows.append(
                     (run.name, protocol, *of, *values(found["quantiles"].values()), found["worst_tenth"]["mean"])

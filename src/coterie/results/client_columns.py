@@ -19,6 +19,7 @@ import numpy.typing as npt
 from coterie.bounded import read_tensors
 from coterie.errors import one_line
 from coterie.files import UNSEALED, Flush, part_of, remove, seal, sealed, write_whole
+from coterie.messages import is_error
 from coterie.results.protocols import WORST
 from coterie.streams import stream
 
@@ -43,12 +44,13 @@ Place = tuple[str, Any, Any]
 
 def split(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     """Return a result with summaries in place of long columns, and those; the result itself stays as it is."""
-    content, arrays = _copied(fields), Arrays()
+    content, arrays, metric = _copied(fields), Arrays(), fields.get("metric")
     for name, owner, key in [*_places(content)]:
         if isinstance(column := owner[key], list | dict) and len(column) > FEW:
             held = _to_arrays(name, column)
             arrays |= held
-            owner[key] = {COLUMN: name, **_summary(name, column, held)}
+            lower_is_better = name.startswith(("per_client.", "newcomers.per_client.")) and is_error(metric)
+            owner[key] = {COLUMN: name, **_summary(name, column, held, lower_is_better)}
     return content, arrays
 
 
@@ -177,7 +179,9 @@ def _from_arrays(name: str, arrays: Arrays) -> list[Any] | dict[str, Any]:
     ]
 
 
-def _summary(name: str, column: list[Any] | dict[Any, Any], arrays: Arrays) -> dict[str, Any]:
+def _summary(
+    name: str, column: list[Any] | dict[Any, Any], arrays: Arrays, lower_is_better: bool = False
+) -> dict[str, Any]:
     """Summarise a column: how its values are distributed, or how large groups are, and those of some clients."""
     summary: dict[str, Any] = {"entries": len(column)}
     if name.endswith(("clients", "founded", "memberships")):  # numbers of clients, or several values for each
@@ -189,7 +193,7 @@ def _summary(name: str, column: list[Any] | dict[Any, Any], arrays: Arrays) -> d
     sample = {"clients": of[shown].tolist(), "values": arrays[name][shown].tolist()}
     if name.endswith("groups"):
         return {**summary, **_sizes(arrays[name][places]), "sample": sample}
-    return {**summary, **spread_of(values[places]), "sample": sample}
+    return {**summary, **spread_of(values[places], lower_is_better), "sample": sample}
 
 
 def _sizes(groups: npt.NDArray[Any]) -> dict[str, Any]:
@@ -201,8 +205,10 @@ def _sizes(groups: npt.NDArray[Any]) -> dict[str, Any]:
     return {"clients": len(groups), "groups": len(numbers), "largest": sizes}
 
 
-def spread_of(values: npt.NDArray[np.float64]) -> dict[str, Any]:
+def spread_of(values: npt.NDArray[np.float64], lower_is_better: bool = False) -> dict[str, Any]:
     """Return how many values there are, mean, standard deviation, quantiles, and the mean of the worst tenth.
+
+    That are the lowest, or of errors, where lower is better, the highest.
 
     >>> spread_of(np.arange(1.0, 12.0))["worst_tenth"]
     {'clients': 2, 'mean': 1.5}
@@ -210,7 +216,8 @@ def spread_of(values: npt.NDArray[np.float64]) -> dict[str, Any]:
     n = len(values)
     if not n:
         return {"clients": 0}
-    worst = np.sort(values)[: math.ceil(WORST * n - 1e-9)]
+    sign = -1.0 if lower_is_better else 1.0
+    worst = sign * np.sort(sign * values)[: math.ceil(WORST * n - 1e-9)]
     return {
         "clients": n,
         "mean": float(values.mean()),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from coterie.algorithms.grouped import GroupedMethod
 from coterie.client import StateFiles
 from coterie.data import FederatedData, Normalisation
+from coterie.data.parts import ClientParts
 from coterie.errors import counted
 from coterie.federation.checkpoint import NotStorable, check_state, save_checkpoint
 from coterie.federation.curriculum import ClientCurriculum
@@ -292,9 +293,8 @@ def label_counts(data: FederatedData) -> npt.NDArray[np.int64] | None:
     parts = data.drift[-1].train_parts if data.drift else data.train_parts
     counts = np.zeros((len(parts), data.classes), np.int64)
     for first in range(0, len(parts), CLIENTS_AT_ONCE):
-        some = [parts[client] for client in range(first, min(first + CLIENTS_AT_ONCE, len(parts)))]
-        whose = np.repeat(np.arange(len(some)), [len(part) for part in some])
-        cells = whose * data.classes + data.train.y[np.concatenate(some)]
+        some = ClientParts.of(parts[first : first + CLIENTS_AT_ONCE])
+        cells = some.owners * data.classes + data.train.y[some.together]
         counted = np.bincount(cells, minlength=len(some) * data.classes)
         counts[first : first + len(some)] = counted.reshape(len(some), -1)
     later = [there for more in data.later if (there := label_counts(more)) is not None]

@@ -14,9 +14,10 @@ from coterie.clustering import adjusted_rand_index
 from coterie.data import FederatedData
 from coterie.errors import counted
 from coterie.federation import Algorithm, Federation
-from coterie.federation.evaluated_clients import Score, known_values, value_of
+from coterie.federation.evaluated_clients import known_values, value_of
 from coterie.federation.evaluation import Evaluator, accuracies
 from coterie.federation.loop import founders
+from coterie.federation.scores import Score
 from coterie.models import parameters
 from coterie.results.comparison_table import reached
 from coterie.results.costs import paper_megabits
