@@ -123,6 +123,11 @@ class IFCA(GroupedMethod):
 
 
 def least_share(fed: Federation, models: int) -> float:
-    """Return which share of the clients must choose each model: IFCA's, and enough of a cohort for a secure sum."""
+    """Return which share of the clients must choose each model: IFCA's, and enough of a cohort for a secure sum.
+
+    No more than 0.6/K for that: draws by which nearly as many choose each are too rare to wait for.
+    """
     usual, secure = 0.35 if models == 2 else 0.4 / models, fed.settings.secure
-    return usual if secure is None else max(usual, secure.minimum / len(fed.cohort(1)))
+    if secure is None:
+        return usual
+    return max(usual, min(secure.minimum / max(len(fed.cohort(1)), 1), 0.6 / models))
