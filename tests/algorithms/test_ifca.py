@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coterie.algorithms.ifca import IFCA
+from coterie.algorithms.ifca import IFCA, least_share
 from coterie.data import FederatedData
 from coterie.federation import Federation
 from coterie.federation.checkpoint import load_checkpoint, save_checkpoint
@@ -196,6 +196,21 @@ def test_init_retry_draws_until_each_model_has_clients_enough() -> None:
                 method.place(fed, fed.trainable)
                 assert np.bincount(list(method.groups().values()), minlength=2).min() < 0.35 * 16
     assert {0} < set(drawn.values())
+
+
+@pytest.mark.integration
+def test_with_secure_sums_each_model_begins_with_clients_enough_for_one() -> None:
+    """Four of 16 are more than a fifth, where IFCA's own guard is content with three."""
+    pytest.importorskip("cryptography")
+    settings: dict[str, Any] = {"clients": 16, "fraction": 1.0, "groups": 3, "algorithm_options": {"init_retry": 300}}
+    smallest = {}
+    for secure in (False, True):
+        with federation(**settings, **({"secure": True, "secure_min": 4} if secure else {})) as (method, fed, _):
+            assert least_share(fed, 3) == pytest.approx(0.6 / 3 if secure else 0.4 / 3)
+            assert least_share(fed, 2) == 0.35
+            method.begin(fed)
+            smallest[secure] = np.bincount(list(method.groups().values()), minlength=3).min()
+    assert smallest[False] < 4 <= smallest[True]
 
 
 def test_init_retry_gives_up_in_the_end() -> None:

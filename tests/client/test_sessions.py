@@ -14,6 +14,7 @@ from coterie.client import Client, DiskStore, LocalData, MemoryStore, PrivacyTer
 from coterie.client.releases import NO_TERMS
 from coterie.client.sessions import OVER, SecureSession
 from coterie.messages import (
+    Evaluate,
     Failure,
     Keys,
     KeysReply,
@@ -198,6 +199,38 @@ def test_after_the_last_step_no_secret_is_left(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "9" / "9").glob("*.session")] == ["3.session"]
 
 
+@pytest.mark.integration
+def test_what_a_killed_process_left_of_a_session_goes_with_the_next(tmp_path: Path) -> None:
+    """It has secrets, and no answer was sent for it."""
+    store, path = DiskStore(tmp_path), tmp_path / "5" / "1.session"
+    left = path.with_name("1.session.part")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coterie.files.DISK.rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            client(5, store).answer(request(Keys()))
+    assert b"secrets" in left.read_bytes()
+    assert not path.exists()
+    assert isinstance(client(5, store).answer(request(Keys(), round=2)), Reply)
+    assert [file.name for file in (tmp_path / "5").glob("*.session*")] == ["2.session"]
+
+
+@pytest.mark.integration
+def test_who_was_not_asked_for_the_last_step_keeps_no_secret_beyond_the_evaluation(stores: dict[int, Store]) -> None:
+    """After the last round there is none that would end it. What it answered is answered again."""
+    sums, five = Sum(stores), client(5, stores[5])
+    first = wire.encode(sums.reply(5, trained()))
+    assert b"secrets" in stores[5].sessions.load(5)
+    measured = replace(request(Evaluate()), models=MODEL, kind="evaluate")
+    assert isinstance(five.answer(measured), Reply)
+    assert b"secrets" not in stores[5].sessions.load(5)
+    assert wire.encode(five.answer(trained())) == first
+    assert "is summed once" in reason(five.answer(sums.unmask(5, CLIENTS)))
+
+
 def ahead(sums: Sum, i: int, keys: dict[int, KeysReply]) -> Request:
     near = [keys[j] for j in sums.graph[i]]
     shares = Shares(CLIENTS, tuple(k.mask for k in near), tuple(k.share for k in near), ahead=True)
@@ -278,6 +311,7 @@ def test_what_a_client_takes_no_part_in() -> None:
         ({"clients": (2, 9, 11)}, "is among them"),
         ({"clients": (*CLIENTS, 12)}, "has advertised keys"),
         ({"clients": (2, 5)}, "too few of this client's neighbours"),
+        ({"clients": (*CLIENTS, 11)}, "names a client twice"),
         ({"minimum": 2}, "it takes 3"),
         ({"minimum": 5}, "it takes 3"),
         ({"clip": float("inf")}, "without limits"),

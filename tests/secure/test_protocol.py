@@ -90,10 +90,10 @@ def test_every_pattern_of_drop_outs_of_more(n: int) -> None:
 
 
 @pytest.mark.integration
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.data())
 def test_random_drop_outs_of_many(data: st.DataObject) -> None:
-    n = data.draw(st.integers(61, 100))
+    n = data.draw(st.integers(7, 60) | st.integers(61, 100))
     steps = data.draw(st.lists(st.sampled_from((*AFTER, *["end"] * 12)), min_size=n, max_size=n))
     check(dict(zip(range(0, 3 * n, 3), steps, strict=True)))
 

@@ -26,7 +26,10 @@ class IFCA(GroupedMethod):
     ] = "train-loss"
     weights: Annotated[Literal["samples", "equal"], "of a group's members in its mean"] = "samples"
     init_retry: Annotated[
-        int, Ge(0), Le(1000), "draw new models up to this often while too few choose one (IFCA's guard)"
+        int,
+        Ge(0),
+        Le(1000),
+        "draw new models up to this often while too few choose one (IFCA's guard; too few for a sum, if it is secure)",
     ] = 0
 
     hidden: bool = saved(default=False)
@@ -47,7 +50,7 @@ class IFCA(GroupedMethod):
             self.models, self.member = [fed.initial(attempt * K + k) for k in range(K)], {}
             self.place(fed, fed.trainable if attempt < self.init_retry else [])
             share = np.bincount(list(self.member.values()), minlength=K) / max(len(self.member), 1)
-            if share.min() >= (0.35 if K == 2 else 0.4 / K):
+            if share.min() >= least_share(fed, K):
                 break
 
     def round(self, fed: Federation, cohort: Sequence[ClientId]) -> None:
@@ -117,3 +120,14 @@ class IFCA(GroupedMethod):
     def transfers(self) -> float:
         """K models down, one up; where choices are hidden, K up."""
         return len(self.models) * 2.0 if self.hidden else len(self.models) + 1.0
+
+
+def least_share(fed: Federation, models: int) -> float:
+    """Return which share of the clients must choose each model: IFCA's, and enough of a cohort for a secure sum.
+
+    No more than 0.6/K for that: draws by which nearly as many choose each are too rare to wait for.
+    """
+    usual, secure = 0.35 if models == 2 else 0.4 / models, fed.settings.secure
+    if secure is None:
+        return usual
+    return max(usual, min(secure.minimum / max(len(fed.cohort(1)), 1), 0.6 / models))

@@ -32,6 +32,8 @@ from coterie.secure.signatures import Agreement
 LARGEST = 2**33
 LOCK = "session.lock"
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.session")
+_HALF = re.compile(r"[0-9]+\.session\.part")
+"""What a process leaves that is killed while it writes one: secrets, too."""
 OVER = b""
 """What is kept of a round that is over."""
 
@@ -61,7 +63,7 @@ class SecureSession:
     """By step: the digest of the question, and what was answered."""
     ahead: SecureSession | None = None
     """Its part in the next round's sum, as far as it was asked for ahead."""
-    found: Kept = (None, b"")
+    found: Kept = field(default=(None, b""), repr=False)
     """What was kept when it was opened."""
 
     @property
@@ -245,9 +247,9 @@ class SessionFiles:
         path = self._path(client, round)
         make_folder(path.parent, self._flush != "nothing")
         write_whole(path, content, self._flush, mode=0o600)
-        for other in self._rounds(client):
-            if other != round:
-                remove(self._path(client, other))
+        for name in os.listdir(path.parent):
+            if name != path.name and (_NAME.fullmatch(name) or _HALF.fullmatch(name)):
+                remove(path.parent / name)
 
     @contextmanager
     def locked(self, client: ClientId) -> Iterator[None]:
@@ -284,6 +286,8 @@ def opened(sessions: Sessions, client: ClientId, request: Request) -> SecureSess
     with sessions.locked(client):
         _end_earlier(sessions, client, request.round)
         if asked is None:
+            if request.measures:
+                _end_secrets(sessions, client, request.round)
             return None
         found = _kept(sessions, client)
     session = _session(found, asked, request)
@@ -355,3 +359,17 @@ def _end_earlier(sessions: Sessions, client: ClientId, round: int) -> None:
         sessions.save(client, round, ahead.pack())
     else:
         sessions.save(client, latest, OVER)
+
+
+def _end_secrets(sessions: Sessions, client: ClientId, round: int) -> None:
+    """Erase what a client that was not asked to unmask kept for that; in the last round nothing else would.
+
+    It has been asked for accuracies, so the round's training is over. What it answered stays, to be answered again.
+    """
+    latest, content = _kept(sessions, client)
+    if latest != round or content == OVER:
+        return
+    session = SecureSession.unpack(round, content)
+    if session.me is not None:
+        session.me = None
+        sessions.save(client, round, session.pack())

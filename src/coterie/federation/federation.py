@@ -302,7 +302,7 @@ class Federation:
             self.ledger = ledger
 
     def _exchange(self, requests: Mapping[ClientId, Request], spool: Spool) -> Iterator[Reply]:
-        check_requests(requests)
+        check_requests(requests, self.settings.secure is not None)
         requests = self._affordable(requests)
         training, most = trains(requests), self.settings.aggregation.max_samples
         surplus = self.settings.oversample and training and len(requests) > self._needed

@@ -56,8 +56,8 @@ def check_learning(verbs: Sequence[Verb], spec: ModelSpec) -> None:
             learning(spec, verb.plan.train)
 
 
-def check_requests(requests: Any) -> None:
-    """Raise unless these are requests by client."""
+def check_requests(requests: Any, secure: bool = False) -> None:
+    """Raise unless these are requests by client; where sums are `secure`, for no training that is sent as it is."""
     if not isinstance(requests, Mapping):
         raise TypeError(f"ask was given {described(requests)}: give it {{client: request}}")
     for client, request in requests.items():
@@ -67,6 +67,11 @@ def check_requests(requests: Any) -> None:
                 verb = type(request).__name__
                 what, remedy = f"the verb {verb}", f"turn it into a request, fed.request({verb}(...))"
             raise TypeError(f"ask was given {what} for client {client}: {remedy}")
+        if secure and request.kind == "train" and any(type(verb) is Train and verb.send for verb in request.verbs):
+            raise TypeError(
+                "ask was given a training whose result is sent as it is, where sums are secure: give it to "
+                "fed.replies, or let the method say by weighing = None that it looks at single updates"
+            )
 
 
 def error_in_models(request: Request) -> str | None:

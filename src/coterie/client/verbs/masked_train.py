@@ -50,6 +50,8 @@ def _error_in(handler: RequestHandler, masking: Masking) -> str | None:
     me, sharers = handler.session.secrets, frozenset(masking.clients)
     if not {me.id} <= sharers <= frozenset(handler.session.clients):
         return "who shared secrets in a secure sum has advertised keys, and this client is among them"
+    if len(sharers) != len(masking.clients):  # of so many summands, updates would be rounded to nothing
+        return "a secure sum that names a client twice"
     if len(sharers & {me.id, *me.neighbours}) < threshold(1 + len(me.neighbours)):
         return "too few of this client's neighbours have shared secrets"
     if not LEAST <= masking.minimum <= len(sharers):
