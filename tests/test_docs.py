@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import runpy
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -173,6 +174,31 @@ def test_the_table_of_all_methods_has_every_method_with_the_numbers_of_its_kept_
             accuracy = json.loads((run / "result.json").read_text(encoding="utf-8"))["accuracy"]
             kept = [accuracy[protocol] for protocol in ("L", "C", "plus", "C_own", "C_lacking")]
             assert columns == ["–" if value is None else f"{100 * value:.2f}" for value in kept], (name, partition)
+
+
+def test_the_tables_without_settings_are_those_of_the_kept_runs_and_so_are_the_claims() -> None:
+    page = (ROOT / "docs" / "no-settings.md").read_text(encoding="utf-8")
+    tables = runpy.run_path(str(ROOT / "reproductions" / "no_settings.py"))
+    place = ROOT / "reproductions" / "no-settings"
+    one_seed, seeds, last = (tables["read"](f"no-settings{part}", place) for part in ("", "-seeds", "-last"))
+    written = [tables["of_all_methods"](runs) for runs in (one_seed, seeds, last)]
+    of_kindred = tables["of_one_method"](one_seed, "kindred")
+    rows = [line for table in written for line in table.splitlines()[2:]]
+    assert len(rows) == 20 + 5 + 2
+    for row in rows:
+        assert row.split(" | ", 1)[1] in page, row
+    for row in of_kindred.splitlines()[2:]:
+        cells = row.strip("| ").split(" | ")[1:-1]  # bytes are told in words
+        assert f"| {' | '.join(cell or '–' for cell in cells)} |" in page, row
+    assert tables["verdicts"](one_seed, seeds) == [
+        f"{claim}: 19 of 19 rows, fails on none"
+        for claim in (
+            "C within 1 point of the best as published",
+            "C within 1 point of the best with labels = both",
+            "L within 1 point of FedAvg's",
+            "+ within 1 point of FedAvg's",
+        )
+    ]
 
 
 def test_every_entry_of_the_catalogue_is_on_the_page_of_coverage() -> None:
