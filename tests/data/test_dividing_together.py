@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from coterie import many_streams
+from coterie.data import many_streams
 from coterie.data.dividing import MANY, all_held_out, held_out
+from coterie.data.many_streams import permutations
 from coterie.data.parts import ClientParts
-from coterie.many_streams import permutations
 from coterie.streams import stream
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from coterie.data.difficulty import some_of
 from coterie.data.federated import Dataset, FederatedData, Index, Phase, Samples, measured
+from coterie.data.many_streams import permutations
 from coterie.data.numbers import check_partition, scaled
 from coterie.data.parts import ClientParts, LabelParts, part_sizes, ranges
 from coterie.data.registries import PARTITIONS, Partition
 from coterie.errors import CoterieError
-from coterie.many_streams import permutations
 from coterie.streams import stream
 
 _SERVER_SAMPLES = 2500
