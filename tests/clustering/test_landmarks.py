@@ -1,12 +1,14 @@
 """Landmarks: groups of many clients by way of some, against the truth and the exact way."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
 from coterie.clustering import Auto, Count, Threshold, adjusted_rand_index, by_landmarks, landmarks, noise_beside
 from coterie.clustering import noise as noise_of_all
-from coterie.clustering.landmarks import chosen
+from coterie.clustering.landmarks import _Passes, chosen
 
 
 class Plane:
@@ -135,3 +137,29 @@ def test_how_many_pairs_are_compared_at_a_time_does_not_grow_with_the_groups(mon
     found = by_landmarks(Threshold(threshold=20.0), crowd, rng(), most=60)
     assert adjusted_rand_index(found.labels, truth) == 1.0
     assert max(largest) <= 4000
+
+
+def test_the_edge_of_an_edge_joins_too():
+    """The nearest larger group of one may be another: alike clients, 100,000 of them, came to be two groups so."""
+    rng = np.random.default_rng(1)
+    dimensions = int(rng.integers(2, 12))
+
+    def edge(sideways, members, far):
+        towards = np.array([1.0, sideways, *[0.0] * (dimensions - 2)])
+        middle = towards / np.linalg.norm(towards) * far * np.sqrt(dimensions)
+        return middle + rng.uniform(0.15, 0.6) * rng.standard_normal((members, dimensions))
+
+    core, sideways = rng.standard_normal((120, dimensions)), rng.uniform(0.2, 3)
+    near = edge(0.0, int(rng.integers(8, 25)), rng.uniform(0.8, 1.6))
+    x = np.concatenate([core, near, edge(sideways, int(rng.integers(6, 16)), rng.uniform(0.9, 1.9))])
+    apart = np.linalg.norm(x[:, None] - x[None], axis=2)
+    apart /= apart[:120, :120].mean()
+    founded = np.repeat([0, 1, 2], [120, len(near), len(x) - 120 - len(near)])
+    labels = np.concatenate([founded, np.repeat([0, 1, 2], [9880, 200, 80])])
+    rule = SimpleNamespace(needs=("noise",), reach=lambda first: 1.35, scaled=lambda distances, own, other: distances)
+    crowd = SimpleNamespace(apart=lambda clients: apart)
+    passes = _Passes(rule, crowd, labels, np.ones(len(labels)))
+    passes.first, passes.passes, passes.early, passes.landmarks = object(), 3, 1, np.arange(len(x))
+    passes.merge(drawn=120)
+    assert passes.edges == 2
+    assert (passes.labels == 0).all()

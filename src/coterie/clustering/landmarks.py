@@ -253,16 +253,24 @@ class _Passes:
         Who founds a group in a later pass was beyond the cut: that all are far from the group at whose edge they are is
         how they were chosen. So the landmarks of both choose again, and count for as many as they stand for. To the
         edge of a group more come from within it than it had, and the two are then no farther apart than the cut.
+        What is nearest to one edge may be another, which joins: then it is asked again.
         """
         if self.first is None or self.fewest <= 1 or self.passes == 1:
             return
-        labels, sizes = self.labels[self.landmarks], np.bincount(self.labels)
         apart = self.crowd.apart(self.landmarks)
         apart = self.rule.scaled(apart, None if self.noise is None else self.noise[self.landmarks], None)
-        stand_for = np.where(labels < self.early, 1.0, (sizes / np.bincount(labels))[labels])
+        labels = self.labels[self.landmarks]
+        stand_for = np.where(labels < self.early, 1.0, (np.bincount(self.labels) / np.bincount(labels))[labels])
         stand_for[:drawn] = len(self.labels) / drawn
+        while self._join_edges(apart, stand_for, self.rule.reach(self.first)):
+            pass
+
+    def _join_edges(self, apart: Floats, stand_for: Floats, reach: float) -> bool:
+        """Join the edges of larger groups, the smallest first; say whether there were any."""
+        labels, sizes, before = self.labels[self.landmarks], np.bincount(self.labels), self.edges
         means = _means(labels, apart, np.ones(len(labels)))
-        for group in self.early + np.argsort(sizes[self.early :], kind="stable"):  # of later passes, the smallest first
+        late = self.early + np.argsort(sizes[self.early :], kind="stable")
+        for group in late[sizes[late] > 0]:
             larger = np.flatnonzero(sizes > sizes[group])
             if not len(larger):
                 continue
@@ -270,10 +278,11 @@ class _Passes:
             pair = np.flatnonzero((labels == group) | (labels == other))
             within = apart[np.ix_(pair, pair)]
             sides = _settled((labels[pair] == group).astype(np.int64), within, times=1)
-            if _means(sides, within, stand_for[pair])[0, 1] <= self.rule.reach(self.first):
+            if _means(sides, within, stand_for[pair])[0, 1] <= reach:
                 self.weights[self.labels == group] = 0.0
                 self.labels[self.labels == group] = labels[labels == group] = other
                 self.edges += 1
+        return self.edges > before
 
     def settle(self) -> None:
         """Let all but founders move to the group whose mean point is nearest: that of all members, not of some."""
@@ -340,6 +349,7 @@ def _means(labels: Ints, apart: Floats, weights: Floats) -> Floats:
     """Return the mean distances between groups, of clients that count so much each, (groups, groups)."""
     member = np.eye(int(labels.max()) + 1)[labels] * weights[:, None]
     sizes = member.sum(axis=0)
+    sizes[sizes == 0] = 1.0  # of a group without members, to which everything is at 0
     return np.asarray(member.T @ apart @ member / (sizes[:, None] * sizes))
 
 
