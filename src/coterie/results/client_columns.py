@@ -208,7 +208,7 @@ def _sizes(groups: npt.NDArray[Any]) -> dict[str, Any]:
 def spread_of(values: npt.NDArray[np.float64], lower_is_better: bool = False) -> dict[str, Any]:
     """Return how many values there are, mean, standard deviation, quantiles, and the mean of the worst tenth.
 
-    That are the lowest, or of errors, where lower is better, the highest.
+    The worst are the lowest values, or of errors, where lower is better, the highest.
 
     >>> spread_of(np.arange(1.0, 12.0))["worst_tenth"]
     {'clients': 2, 'mean': 1.5}
